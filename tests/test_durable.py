@@ -53,7 +53,7 @@ from nursery import (
 @pytest.fixture(autouse=True)
 def no_waiting_for_the_disk(monkeypatch):
     """Only a loss of power can tell whether a commit was forced to disk; tests/torture counts the calls that do it."""
-    monkeypatch.setattr("klazy.live.sqlite.SYNCS", {"always": "OFF", "batch": "OFF"})
+    monkeypatch.setattr("klazy.live.sqlite.SYNCHRONOUS", {"always": "OFF", "batch": "OFF"})
 
 
 def store_of(agent):

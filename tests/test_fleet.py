@@ -31,7 +31,7 @@ def find_faults(place):
 @pytest.fixture
 def quick(monkeypatch):
     """Nothing is forced to disk by SQLite."""
-    monkeypatch.setattr("klazy.live.sqlite.SYNCS", {"always": "OFF", "batch": "OFF"})
+    monkeypatch.setattr("klazy.live.sqlite.SYNCHRONOUS", {"always": "OFF", "batch": "OFF"})
 
 
 @pytest.mark.xdist_group("Simplex5")  # with tests/test_agent.py, which has the kernels of this set

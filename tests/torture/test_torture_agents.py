@@ -46,7 +46,7 @@ def name_database(place):
 @pytest.fixture
 def quick_disk(monkeypatch):
     """Nothing is forced to disk: where power does not fail, nothing can tell."""
-    monkeypatch.setattr("klazy.live.sqlite.SYNCS", {"always": "OFF", "batch": "OFF"})
+    monkeypatch.setattr("klazy.live.sqlite.SYNCHRONOUS", {"always": "OFF", "batch": "OFF"})
 
 
 def in_a_process_of_its_own(call, **environment):

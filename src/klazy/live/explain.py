@@ -15,7 +15,7 @@ from klazy.sets import ConvexSet
 from klazy.theory.diagnosis import STILL
 
 _COORDINATES_SHOWN = 8
-_WORDS = {
+_GUARD_WORDS = {
     "clip": "the gradient was clipped to G={G:g}",
     "integers": "the point was rounded to whole numbers",
     "frozen": "the agent was frozen",
@@ -173,7 +173,7 @@ def _explain_slack(
 def _explain_guards(guards: Guards, guarded: GuardState) -> list[str]:
     words = []
     limits = {**guards._arguments(), "since": guarded.since}
-    acted = [_WORDS[name].format(**limits) for name in guarded.acted.split(", ") if name]
+    acted = [_GUARD_WORDS[name].format(**limits) for name in guarded.acted.split(", ") if name]
     if acted:
         words.append(f"Guards acted on the last move: {'; '.join(acted)}.")
     if guarded.frozen:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from klazy.live.stored import StoredFleet
 
 LARGEST_FLEET = 10_000_000
-_NAMES_SHOWN = 3
+_MEMBERS_SHOWN = 3
 
 
 class Fleet:
@@ -272,8 +272,8 @@ class Fleet:
         self._memory = memory
 
     def __repr__(self) -> str:
-        named = ", ".join(repr(name) for name in self.names[:_NAMES_SHOWN])
-        more = ", ..." if len(self.names) > _NAMES_SHOWN else ""
+        named = ", ".join(repr(name) for name in self.names[:_MEMBERS_SHOWN])
+        more = ", ..." if len(self.names) > _MEMBERS_SHOWN else ""
         return f"Fleet({self.learner!r}, {len(self.names)} agents: {named}{more})"
 
 

@@ -24,7 +24,7 @@ from klazy.live.records import (
 )
 from klazy.live.state import AgentState, describe_machine
 from klazy.live.store import Store
-from klazy.live.stored import StoredAgent, rebuild_state
+from klazy.live.stored import StoredAgent, rebuild_agent
 
 if TYPE_CHECKING:
     import polars
@@ -188,14 +188,14 @@ def _replay(store: Store, agent: AgentRow, counts: Counter[str]) -> str | None:
     if not snapshots:
         return "it has no snapshot"
     n = min(snapshots)
-    state = rebuild_state(agent, snapshots[n])
+    state = rebuild_agent(agent, snapshots[n])
     is_of_here = _is_of_here(state, snapshots.pop(n))
     for row in store.read_records(agent.id, n):
         if n in snapshots:
             snapshot = snapshots.pop(n)
             if is_of_here and not _is_same(state, snapshot):
                 return f"round {snapshot.t} begins with another state than the one that was kept"
-            state = rebuild_state(agent, snapshot)
+            state = rebuild_agent(agent, snapshot)
             is_of_here = _is_of_here(state, snapshot)
         fault = _replay_row(state, row, n, is_of_here)
         n += 1

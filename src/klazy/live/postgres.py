@@ -26,7 +26,7 @@ from klazy.base.install import make_missing
 from klazy.live import schema, store
 from klazy.live.records import AGENT_SHIFT, Row
 from klazy.live.schema import POSTGRES_STATEMENTS, POSTGRES_TABLES, SCHEMA
-from klazy.live.store import Result, Store, StoreFailed, TakenError, Values, fail
+from klazy.live.store import ROW_COLUMNS, Result, Store, StoreFailed, TakenError, Values, fail
 
 try:
     from pg8000.exceptions import DatabaseError, InterfaceError
@@ -35,16 +35,15 @@ except ImportError as missing:
     raise make_missing("A postgresql:// store", "pg8000", "postgres") from missing
 
 # The values of PostgreSQL's setting synchronous_commit.
-SYNCS = {"always": "on", "batch": "off"}
+SYNCHRONOUS_COMMIT = {"always": "on", "batch": "off"}
 # Seconds to wait for the answer to a statement.
 ANSWER = 300.0
 # Seconds between attempts to connect again.
 PAUSE = 0.05
 # The function append_record must see what others committed.
 ISOLATION = "read committed"
-_COLUMNS = ", ".join(f'"{name}"' for name in Row._fields)
-_PLACES = ", ".join("?" * len(Row._fields))
-_APPEND = f"SELECT append_record({_PLACES}, ?)"
+# The values of a row, and the checksum of the record before it.
+_APPEND = f"SELECT append_record({'?, ' * len(Row._fields)}?)"
 _DOUBT = "; whether the round was taken is not known, so repeat it with the same id"
 # The errors of pg8000 if the server does not answer.
 _LOST = (InterfaceError, OSError, struct.error)
@@ -123,7 +122,7 @@ class PostgresStore(Store):
         """Write klazy's settings, for a session (SET) or a transaction (SET LOCAL)."""
         settings = {
             "search_path": SCHEMA,
-            "synchronous_commit": SYNCS[self.sync],
+            "synchronous_commit": SYNCHRONOUS_COMMIT[self.sync],
             "lock_timeout": f"'{round(1e3 * store.PATIENCE)}ms'",
             "client_min_messages": "warning",
         }
@@ -422,7 +421,7 @@ class PostgresStore(Store):
 
     def _is_there(self, row: Values) -> bool:
         """Return True if this very record was committed before its answer was lost."""
-        found = self._run_alone(f"SELECT {_COLUMNS} FROM records WHERE key = ?", [row[0]])
+        found = self._run_alone(f"SELECT {ROW_COLUMNS} FROM records WHERE key = ?", [row[0]])
         return [tuple(each) for each in found] == [tuple(row[:-1])]
 
     def follow(self, keys: Sequence[int], lasts: Sequence[int | None]) -> bool:

@@ -16,7 +16,7 @@ from klazy.base.checks import Array, refusal
 AGENT_SHIFT = 40
 _NUMBER = (1 << AGENT_SHIFT) - 1
 ID_BYTES = 64
-NUMBER = np.dtype("<f8")
+NUMBER_TYPE = np.dtype("<f8")
 # The kinds of records. Stores hold these numbers.
 ROUND = 0
 HINTED = 1
@@ -119,7 +119,7 @@ def find_number(key: int) -> int:
 
 def read_numbers(data: bytes) -> Array:
     """Return the numbers of a column that holds them as bytes."""
-    return np.frombuffer(data, NUMBER).astype(np.float64)
+    return np.frombuffer(data, NUMBER_TYPE).astype(np.float64)
 
 
 def parse_row(text: str) -> Array:

@@ -20,7 +20,7 @@ FORMS: dict[str, Any] = {"agents": AgentRow, "records": Row, "snapshots": Snapsh
 _UNIQUE = {("agents", "name"), ("tokens", "hash")}
 _SQLITE_TYPES = {int: "INTEGER", float: "REAL", str: "TEXT", bytes: "BLOB"}
 _POSTGRES_TYPES = {int: "bigint", float: "double precision", str: "text", bytes: "bytea"}
-_INDEX = f"CREATE UNIQUE INDEX records_by_id ON records ((key >> {AGENT_SHIFT}), id) WHERE id IS NOT NULL"
+_ID_INDEX = f"CREATE UNIQUE INDEX records_by_id ON records ((key >> {AGENT_SHIFT}), id) WHERE id IS NOT NULL"
 
 
 def _make_table(table: str, types: dict[type, str]) -> str:
@@ -101,13 +101,13 @@ def _read_sqlite_numbers(blob: str) -> str:
 TABLES = {table: _make_table(table, _SQLITE_TYPES) for table in FORMS}
 TABLES["agents"] = TABLES["agents"].replace("PRIMARY KEY", "PRIMARY KEY AUTOINCREMENT")
 # They hold no data of their own: where one is missing or was changed, it is made again.
-DERIVED = {"INDEX records_by_id": _INDEX} | _make_views(_read_sqlite_time, _read_sqlite_numbers)
+DERIVED = {"INDEX records_by_id": _ID_INDEX} | _make_views(_read_sqlite_time, _read_sqlite_numbers)
 
 
 # PostgreSQL
 
 SCHEMA = "klazy"
-_APPEND = f"""CREATE FUNCTION append_record(
+_APPEND_FUNCTION = f"""CREATE FUNCTION append_record(
   a_key bigint, kind bigint, t bigint, at double precision, id text, a_row text, numbers bytea, decision bytea,
   hitting double precision, switching double precision, guards text, note text, a_checksum bigint, last bigint
 ) RETURNS boolean LANGUAGE plpgsql AS $$
@@ -150,8 +150,8 @@ POSTGRES_TABLES = (*FORMS, "about")
 POSTGRES_STATEMENTS = (
     f"CREATE SCHEMA {SCHEMA}",
     *(_make_table(table, _POSTGRES_TYPES) for table in FORMS),
-    _INDEX,
-    _APPEND,
+    _ID_INDEX,
+    _APPEND_FUNCTION,
     _READ_NUMBERS,
     *_make_views("to_timestamp({})".format, "klazy.read_numbers({})".format).values(),
     # The table counts all agents ever made, so that a lost one is not mistaken for a new one.

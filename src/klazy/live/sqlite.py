@@ -20,7 +20,7 @@ from klazy.live.records import Row
 from klazy.live.store import Result, Store, StoreFailed, TakenError, Values, fail
 
 # The levels of PRAGMA synchronous.
-SYNCS = {"always": "FULL", "batch": "NORMAL"}
+SYNCHRONOUS = {"always": "FULL", "batch": "NORMAL"}
 # A commit writes whole pages. A few numbers are written faster in a small page; many take several.
 PAGE_SIZE = 2048
 # Pages of the write-ahead log after which SQLite moves it into the file and begins it anew. Flushing a file that grows takes
@@ -28,13 +28,13 @@ PAGE_SIZE = 2048
 WAL_PAGES = 8192
 FLUSHED_WAL_PAGES = 1000
 
-_PLACES = [f"?{i + 1}" for i in range(len(Row._fields) + 1)]
-_LAST = _PLACES.pop()
+_VALUES = [f"?{i + 1}" for i in range(len(Row._fields) + 1)]
+_LAST = _VALUES.pop()
 # A record that does not follow the last one of its agent has no kind, which the table rejects. A condition after a SELECT
 # would do the same, but SQLite then copies each row to a temporary table, because it reads the table that it writes to.
-_PLACES[1] = f"""CASE WHEN {_LAST} = (SELECT checksum FROM records WHERE key = ?1 - 1)
+_VALUES[1] = f"""CASE WHEN {_LAST} = (SELECT checksum FROM records WHERE key = ?1 - 1)
 OR ({_LAST} IS NULL AND EXISTS (SELECT 1 FROM snapshots WHERE key = ?1)) THEN ?2 END"""
-_INSERT = f"INSERT INTO records ({', '.join(Row._fields)}) VALUES ({', '.join(_PLACES)})"
+_INSERT = f"INSERT INTO records ({', '.join(Row._fields)}) VALUES ({', '.join(_VALUES)})"
 # Triggers and unique indexes on a table that klazy did not make.
 _FIND_RULES = """SELECT type, name FROM sqlite_master WHERE type = 'trigger' AND tbl_name = ?1 COLLATE NOCASE
 UNION ALL SELECT 'index', name FROM pragma_index_list(?1) WHERE "unique" AND origin = 'c' AND name <> 'records_by_id'"""
@@ -107,7 +107,7 @@ class SqliteStore(Store):
         )
 
     def _set_up(self, shared: bool) -> None:
-        level = SYNCS[self.sync]
+        level = SYNCHRONOUS[self.sync]
         ask = self._connection.execute
         ask("PRAGMA trusted_schema = OFF")
         if self.read_only:

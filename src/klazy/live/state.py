@@ -340,16 +340,18 @@ class AgentState:
             return self._compute_delayed(record)
         if self.is_plain:
             # The round is a single call of the kernel.
-            form = self.form.copy()
+            now = self.form
+            form = now.copy()
             g = record.numbers
             if self.kernel(form, g) != 0:
                 vector(g, "g", UPDATE)
-            x = form[self.layout.x]
-            played = self.form[self.layout.x]
+            place = self.layout.x
+            x = form[place]
+            played = now[place]
             switching = self._weight * float(self._distance(x - played))
             # SQLite has no -0.0.
             hitting = float(g.dot(played)) + 0.0
-            return Outcome(int(self.form[codes.T]), form, None, None, x, hitting, switching)
+            return Outcome(int(now[codes.T]), form, None, None, x, hitting, switching)
         played = self.played
         stand = played
         values = record.values

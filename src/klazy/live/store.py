@@ -32,7 +32,7 @@ from klazy.live.records import (
 
 # Seconds to wait for another process, or for a server that does not answer.
 PATIENCE = 10.0
-SYNCS = ("always", "batch")
+SYNC_MODES = ("always", "batch")
 RECORDS_PER_READ = 1000
 # A page of rounds is read in parts: FIRST_READ records, then twice as many. It ends with the round that reaches PAGE_BYTES.
 FIRST_READ = 16
@@ -42,7 +42,7 @@ ROWS_PER_COPY = 10_000
 # The longest gap between two snapshots that counts, as a share of the time that history stays.
 LONGEST_GAP = 0.25
 _SCHEMES = ("postgresql://", "postgres://")
-_COLUMNS = ", ".join(f'"{name}"' for name in Row._fields)
+ROW_COLUMNS = ", ".join(f'"{name}"' for name in Row._fields)
 _AGENT = f"key >> {AGENT_SHIFT}"
 
 Result = TypeVar("Result")
@@ -91,7 +91,7 @@ class Store(ABC):
         owner: str = "Agent.open",
     ) -> None:
         self.path: str | Path = path
-        self.sync = one_of(sync, "sync", owner, SYNCS)
+        self.sync = one_of(sync, "sync", owner, SYNC_MODES)
         self.owner = owner
         self.read_only = read_only
         self.closed = False
@@ -319,9 +319,7 @@ class Store(ABC):
         """Read the records from number ``first`` on; that one and all after it must be there."""
         _, end = _span(agent)
         key = agent << AGENT_SHIFT | first
-        sql = (
-            f"SELECT {_COLUMNS} FROM records WHERE key >= ? AND key < ? ORDER BY key LIMIT {RECORDS_PER_READ}"
-        )
+        sql = f"SELECT {ROW_COLUMNS} FROM records WHERE key >= ? AND key < ? ORDER BY key LIMIT {RECORDS_PER_READ}"
         while rows := self.ask(sql, key, end):
             for found in rows:
                 row = Row(*found)
@@ -332,7 +330,7 @@ class Store(ABC):
 
     def find_round(self, agent: int, id: str) -> Row | None:
         """Return the round of this id, if there was one."""
-        found = self.ask(f"SELECT {_COLUMNS} FROM records WHERE {_AGENT} = ? AND id = ?", agent, id)
+        found = self.ask(f"SELECT {ROW_COLUMNS} FROM records WHERE {_AGENT} = ? AND id = ?", agent, id)
         if not found:
             return None
         row = Row(*found[0])
@@ -379,7 +377,7 @@ class Store(ABC):
 
     def _read_back(self, agent: int, first: int, end: int) -> Iterator[Row]:
         """Read the records from number ``first`` to the one before ``end``, the latest first."""
-        sql = f"SELECT {_COLUMNS} FROM records WHERE key >= ? AND key < ? ORDER BY key DESC"
+        sql = f"SELECT {ROW_COLUMNS} FROM records WHERE key >= ? AND key < ? ORDER BY key DESC"
         base, _ = _span(agent)
         count = FIRST_READ
         while end > first:
@@ -421,7 +419,7 @@ class Store(ABC):
 
     def find_changes(self, agent: int, most: int) -> list[Row]:
         """Return the latest records that are not rounds, the latest first."""
-        sql = f"""SELECT {_COLUMNS} FROM records WHERE key >= ? AND key < ? AND kind > {HINTED} AND kind <> {KNOWN}
+        sql = f"""SELECT {ROW_COLUMNS} FROM records WHERE key >= ? AND key < ? AND kind > {HINTED} AND kind <> {KNOWN}
         ORDER BY key DESC LIMIT {int(most)}"""
         return self._check(Row, "a change of agent {agent}", self.ask(sql, *_span(agent)))
 

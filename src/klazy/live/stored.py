@@ -1,7 +1,6 @@
 """Agents and fleets in a store: each round is computed, appended to the store, and only then applied.
 
-:func:`end_rounds` is the one way in which rounds of agents and fleets end. The agents of a fleet play in one compiled call,
-and that is one transaction.
+The agents of a fleet play in one compiled call, and a call is one transaction.
 """
 
 import json
@@ -22,7 +21,7 @@ from klazy.live.guards import Guards
 from klazy.live.records import (
     AGENT_SHIFT,
     DELETE,
-    NUMBER,
+    NUMBER_TYPE,
     RESTORE,
     ROUND,
     AgentRow,
@@ -43,24 +42,11 @@ SNAPSHOT_SECONDS = 0.5
 # The number of calls of a fleet between two snapshots of all its agents.
 SNAPSHOT_CALLS = 100
 # As a share of the set's scale: far more than machines differ by, far less than another learner would.
-ROUNDING = 1e-9
+MACHINE_ROUNDING = 1e-9
 NAME_BYTES = 200
 
 _CHECKSUM = Row._fields.index("checksum")
 MakeRecord = Callable[..., Record | None]
-
-
-def end_rounds(store: Store, rounds: Sequence["Round"]) -> None:
-    """Append the rows of computed rounds in one transaction, then apply them."""
-    if len(rounds) == 1:
-        store.append(rounds[0][2])
-    else:
-        store.append_many([row for _, _, row in rounds])
-        # If an interrupt comes between two of them, those that are left are read again.
-        for agent, _, _ in rounds:
-            agent.is_stale = True
-    for agent, outcome, row in rounds:
-        agent.apply(outcome, row)
 
 
 class StoredAgent:
@@ -113,10 +99,11 @@ class StoredAgent:
                     name = repr(self.agent.name)
                     remedy = "restore it with agent.restore()"
                     raise refusal("Agent", "one that was not deleted", "name", name, remedy)
-                computed = self.compute(record)
+                outcome, row = self.compute(record)
                 self._seconds += perf_counter() - start
-                end_rounds(self.store, (computed,))
-                return computed[1].x.copy()
+                self.store.append(row)
+                self.apply(outcome, row)
+                return outcome.x.copy()
             except Refused:
                 made = None
                 # Of two errors, the first one says what was wrong.
@@ -147,8 +134,8 @@ class StoredAgent:
         row = self.store.find_round(self.agent.id, id) if id else None
         return None if row is None else read_numbers(row.decision)
 
-    def compute(self, record: Record, outcome: Outcome | None = None) -> "Round":
-        """Compute what a record leads to, unless that is known, and the row of the store."""
+    def compute(self, record: Record, outcome: Outcome | None = None) -> tuple[Outcome, tuple[Any, ...]]:
+        """Compute what a record leads to, unless that is known, and its row, with the checksum of the record before it."""
         kind, numbers, id, note, values, _ = record
         if outcome is None:
             outcome = self.state.compute(record)
@@ -166,7 +153,7 @@ class StoredAgent:
             outcome.acted or None,
             note or None,
         )
-        return self, outcome, (*row, checksum_row(row), self.last)
+        return outcome, (*row, checksum_row(row), self.last)
 
     def apply(self, outcome: Outcome, row: Sequence[Any]) -> None:
         """Apply a record that is in the store."""
@@ -210,7 +197,7 @@ class StoredAgent:
     def begin(self, snapshot: Snapshot, checksums: Mapping[int, int]) -> None:
         """Begin with the state of a snapshot; ``checksums`` has that of the record before it, if it is there."""
         self.is_stale = True
-        self.state = rebuild_state(self.agent, snapshot)
+        self.state = rebuild_agent(self.agent, snapshot)
         self.n = snapshot.n
         self.last = checksums.get(snapshot.key - 1)
         # Deleted agents have no new snapshots.
@@ -237,10 +224,10 @@ class StoredAgent:
             warnings.warn(f"{self.agent.name!r} in {self.store.path}: {words}.", OtherMachine, stacklevel=5)
 
     def _is_near(self, x: Array, decision: bytes) -> bool:
-        made = np.frombuffer(decision, NUMBER)
+        made = np.frombuffer(decision, NUMBER_TYPE)
         if len(made) != len(x):
             return False
-        return bool(np.abs(made - x).max() <= ROUNDING * self.state.learner.domain.scale)
+        return bool(np.abs(made - x).max() <= MACHINE_ROUNDING * self.state.learner.domain.scale)
 
     def is_current(self) -> bool:
         """Return True if the store has just what this agent has seen."""
@@ -294,10 +281,6 @@ class StoredAgent:
         close_store(self.store, self.take_snapshot if has_played and not self.is_stale else None)
 
 
-# A computed record of an agent: what it leads to, and its row, followed by the checksum of the record before it.
-Round = tuple[StoredAgent, Outcome, tuple[Any, ...]]
-
-
 def close_store(store: Store, take_snapshots: Callable[[], None] | None) -> None:
     """Close a store after a last snapshot."""
     if store.closed or store.inherited:
@@ -312,7 +295,7 @@ def close_store(store: Store, take_snapshots: Callable[[], None] | None) -> None
         store.close()
 
 
-def rebuild_state(agent: AgentRow, snapshot: Snapshot) -> AgentState:
+def rebuild_agent(agent: AgentRow, snapshot: Snapshot) -> AgentState:
     """Return the state of an agent at a snapshot."""
     data = json.loads(agent.configuration) | json.loads(snapshot.about)
     state = AgentState.from_dict(data, is_trusted=True)
@@ -512,12 +495,23 @@ class StoredFleet:
         if len(which) < len(self.members):
             # The rows of a large array would keep all of it in memory.
             forms = [form.copy() for form in forms]
-        computed = []
-        numbers = zip(which, rounds, g, forms, x, hitting.tolist(), switching.tolist(), strict=True)
-        for i, t, gradient, form, point, hit, moved in numbers:
+        members = [self.members[i] for i in which]
+        outcomes = []
+        rows = []
+        numbers = zip(members, rounds, g, forms, x, hitting.tolist(), switching.tolist(), strict=True)
+        for member, t, gradient, form, point, hit, moved in numbers:
             outcome = Outcome(t, form, None, None, point, hit, moved)
-            computed.append(self.members[i].compute(Record(ROUND, gradient, id), outcome))
-        end_rounds(self.store, computed)
+            outcomes.append(outcome)
+            rows.append(member.compute(Record(ROUND, gradient, id), outcome)[1])
+        if len(rows) == 1:
+            self.store.append(rows[0])
+        else:
+            self.store.append_many(rows)
+        # If an interrupt comes between two of them, those that are left are read again.
+        for member in members:
+            member.is_stale = True
+        for member, outcome, row in zip(members, outcomes, rows, strict=True):
+            member.apply(outcome, row)
         self._calls += 1
         return x
 
@@ -639,7 +633,7 @@ def _find_start(agents: Sequence[AgentRow], learner: Learner[Any] | None, store:
     for agent in agents:
         if agent.configuration in known:
             continue
-        found = rebuild_state(agent, store.read_last_snapshot(agent.id))
+        found = rebuild_agent(agent, store.read_last_snapshot(agent.id))
         _require_plain(found, agent.name)
         state = state or found
         where = f"{agent.name!r} in {store.path}"

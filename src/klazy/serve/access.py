@@ -16,7 +16,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from klazy.base.checks import Refused, one_of
 from klazy.live.store import Store, StoreFailed, TakenError
 from klazy.live.stored import check_name
-from klazy.serve.problems import Problem, explain, make_response
+from klazy.serve.problems import Problem, explain_failure, make_response
 from klazy.serve.settings import LOOPBACK
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ PAGE_HEADERS = [
     (b"referrer-policy", b"same-origin"),
     (b"cache-control", b"no-store"),
 ]  # fmt: skip
-_CLOSE = {"Connection": "close"}
+_CLOSE_HEADER = {"Connection": "close"}
 _log = logging.getLogger("klazy.serve.requests")
 
 
@@ -238,9 +238,9 @@ class AccessMiddleware:
                 detail = (
                     f"The body must arrive within {self._settings.body_seconds:g} seconds. Send it faster."
                 )
-                raise Problem(408, detail, headers=_CLOSE) from None
+                raise Problem(408, detail, headers=_CLOSE_HEADER) from None
             if message["type"] == "http.disconnect":
-                raise Problem(400, "The body is incomplete. Send it again.", headers=_CLOSE)
+                raise Problem(400, "The body is incomplete. Send it again.", headers=_CLOSE_HEADER)
             left -= len(message.get("body", b""))
             if left < 0:
                 raise self._refuse_size("more")
@@ -251,7 +251,7 @@ class AccessMiddleware:
 
     def _refuse_size(self, got: str) -> Problem:
         detail = f"The body must have at most {self._settings.body} bytes, got {got}. Send it in parts."
-        return Problem(413, detail, headers=_CLOSE)
+        return Problem(413, detail, headers=_CLOSE_HEADER)
 
 
 def _check_origin(scope: Scope, headers: Headers) -> None:
@@ -265,7 +265,7 @@ def _check_origin(scope: Scope, headers: Headers) -> None:
 
 def _answer_failure(failed: Exception, headers: Headers) -> Response:
     """Return the answer to a request that was not admitted; browsers without a token are sent to the login."""
-    problem = explain(failed)
+    problem = explain_failure(failed)
     if problem.status_code == 401 and "text/html" in headers.get("accept", ""):
         return RedirectResponse("/login", 303)
     if not isinstance(failed, Problem | StoreFailed):

@@ -80,7 +80,7 @@ async def _answer_failure(request: Request, failed: Exception) -> Response:
         detail = f"There is no {path}. /openapi.json lists the paths and their methods."
         problem = Problem(failed.status_code, detail, headers=headers)
     else:
-        problem = problems.explain(failed)
+        problem = problems.explain_failure(failed)
     return problems.make_response(problem)
 
 

@@ -20,7 +20,7 @@ from klazy.serve.settings import Settings
 OWNER = "The service"
 # Sets, schedules and experts of a learner.
 MAX_PARTS = 2000
-_PARTS: dict[str, Any] = {"costs": Family, "movement": Movement, "guards": Guards}
+_CONFIGS: dict[str, Any] = {"costs": Family, "movement": Movement, "guards": Guards}
 
 
 def check_path_name(name: str) -> str:
@@ -40,7 +40,7 @@ def build_state(about: dict[str, Any], limits: Settings) -> AgentState:
         raise Refused("learner or agent is required: learner.to_dict(), or the file that Agent.save wrote.")
     learner = _build_learner(about, limits)
     parts = {}
-    for name, kind in _PARTS.items():
+    for name, kind in _CONFIGS.items():
         value = about.get(name)
         # A movement may also be given by its short name.
         parts[name] = _build(kind, value) if isinstance(value, dict) else value
@@ -83,7 +83,7 @@ def _build(kind: Any, about: Any) -> Any:
 
 def _build_learner(about: dict[str, Any], limits: Settings) -> Learner[Any]:
     """Build the learner of an agent if this, its state and the state's form for a kernel are not too large."""
-    for name in ("learner", *_PARTS):
+    for name in ("learner", *_CONFIGS):
         _check_parts(about.get(name), limits)
     learner = _build(Learner, about.get("learner"))
     _check_dim(learner.domain.dim, limits)

@@ -14,7 +14,7 @@ from klazy.base.svg import draw_chart, draw_sparkline
 from klazy.live.records import Row
 from klazy.live.rows import RowSpec
 from klazy.serve.access import COOKIE, Grant, count_wrong_token
-from klazy.serve.problems import Problem, explain
+from klazy.serve.problems import Problem, explain_failure
 from klazy.serve.reading import Reader, format_time
 from klazy.serve.service import Service, allow, change
 
@@ -88,7 +88,7 @@ def add_pages(app: FastAPI, service: Service) -> None:
             try:
                 return await answer(request)
             except (Problem, Refused) as failed:
-                problem = explain(failed)
+                problem = explain_failure(failed)
                 return make_page("service.html", "Rejected", problem.status_code, message=problem.detail)
 
         return answer_safely

@@ -53,7 +53,7 @@ def make_response(problem: Problem) -> Response:
     return Response(json.dumps(members), status, headers=dict(problem.headers or {}), media_type=MEDIA_TYPE)
 
 
-def explain(failed: Exception) -> Problem:
+def explain_failure(failed: Exception) -> Problem:
     """Return the problem that an exception is answered with."""
     if isinstance(failed, Problem):
         return failed

@@ -22,7 +22,7 @@ from klazy.live.rows import Dropped
 from klazy.live.state import AgentState, Overtaken
 from klazy.live.store import Store, StoreFailed, TakenError
 from klazy.live.stored import StoredAgent, revive_agent
-from klazy.serve.problems import Problem, explain, refuse_deleted, refuse_unknown
+from klazy.serve.problems import Problem, explain_failure, refuse_deleted, refuse_unknown
 
 REQUESTS_PER_TRANSACTION = 256
 AGENTS_CACHED = 20_000
@@ -119,7 +119,7 @@ class Bulk:
         record = request.make_record(agent.state, id)
         if agent.deleted:
             raise refuse_deleted(request.agent)
-        _, outcome, row = agent.compute(record)
+        outcome, row = agent.compute(record)
         agent.apply(outcome, row)
         self.rows.append(row)
         if id:
@@ -493,7 +493,7 @@ def _name_place(refused: Exception, place: int, agent: str) -> Exception:
     """Add the entry of the request to an error about it."""
     if isinstance(refused, StoreFailed):
         return refused
-    problem = explain(refused)
+    problem = explain_failure(refused)
     return Problem(problem.status_code, problem.detail, **problem.more, entry=place, agent=agent)
 
 
