@@ -39,6 +39,17 @@ def agent(served, request):
 # Decisions
 
 
+def test_an_explanation_has_the_names_of_the_columns(served):
+    learner = kl.GD(kl.Box([0.0, 0.0], [9.0, 9.0]), 1.0)
+    given = {"costs": kl.Pinball(short=4.0), "columns": ["eu", "us"], "engine": "step"}
+    agent = served.client().agent("named", learner, **given)
+    own = kl.Agent(learner, **given)
+    row = {"eu": 3.0, "us": 1.0}
+    assert agent.observe(row) == own.observe(row)
+    assert str(agent.explain()) == str(own.explain())
+    assert "plays eu 4, us 4" in str(own.explain())
+
+
 def test_a_served_agent_plays_as_one_of_ones_own(agent, served, tmp_path):
     own = kl.Agent.open(tmp_path / "own.db", LEARNER, guards=GUARDS, engine="step")
     for i, g in enumerate(G):

@@ -528,12 +528,8 @@ class Agent:
         It remembers a push of norm 1.5 against the set: [1.5].
         No gradient of norm below 1.5 moves it.
         """
-        from klazy.live.explain import explain
-
         with self._lock:
-            now = self._now
-            spec = now.spec
-            return explain(self.learner, now.state, now.guards, now.guarded, spec.names, spec.fill)
+            return self._now.explain()
 
     def save(self, path: str | Path) -> None:
         """Write learner and state to a JSON file, in one step: a crash leaves the old file or the new one.

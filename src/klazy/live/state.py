@@ -9,7 +9,7 @@ import sys
 import warnings
 from functools import cache
 from types import FunctionType
-from typing import Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 
@@ -34,6 +34,9 @@ from klazy.live.records import (
 )
 from klazy.live.rows import OBSERVE, RowSpec
 from klazy.movement import Movement
+
+if TYPE_CHECKING:
+    from klazy.live.explain import Explanation
 
 UPDATE = "Agent.update"
 OBSERVE_COST = "Agent.observe_cost"
@@ -206,6 +209,13 @@ class AgentState:
     def knows_costs(self) -> bool:
         """Whether rounds say what they cost."""
         return self.spec.costs is not None or isinstance(self.learner, Bandit)
+
+    def explain(self) -> "Explanation":
+        """Explain why it plays this point."""
+        from klazy.live.explain import explain
+
+        spec = self.spec
+        return explain(self.learner, self.state, self.guards, self.guarded, spec.names, spec.fill)
 
     # Feedback becomes a record
 

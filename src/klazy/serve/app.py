@@ -16,7 +16,6 @@ from starlette.responses import JSONResponse, Response
 
 import klazy
 from klazy.base.checks import Refused
-from klazy.live.explain import Explanation, explain
 from klazy.live.inspection import describe_agent
 from klazy.live.state import AgentState, Overtaken
 from klazy.live.stored import StoredAgent, create_agent
@@ -233,11 +232,8 @@ def _list_agent_paths(service: Service) -> APIRouter:
         """Explain the decision."""
         await service.prepare([name])
 
-        def look(worker: RoundWorker) -> Explanation:
-            now = worker.get_active(name).state
-            return explain(now.learner, now.state, now.guards, now.guarded, fill=now.spec.fill)
-
-        reasons = schemas.Reasons.model_validate(await service.worker.ask(look, long=True))
+        found = await service.worker.ask(lambda worker: worker.get_active(name).state.explain(), long=True)
+        reasons = schemas.Reasons.model_validate(found)
         return Response(reasons.model_dump_json(), media_type="application/json")
 
     @router.get("/agents/{name}/history", response_model=schemas.History, **READER)
