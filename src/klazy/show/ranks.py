@@ -168,7 +168,7 @@ def draw_pareto(
     looks: Looks | None = None,
     always: Sequence[str] = (),
 ) -> "Figure":
-    """Draw hitting over switching cost of every contender, lines of equal cost, and those on the lower edge joined.
+    """Draw operating cost over switching cost of every contender, lines of equal cost, and those on the lower edge joined.
 
     Parameters
     ----------
@@ -216,7 +216,7 @@ def draw_pareto(
     _draw_level(ax, min(cost[name] for name in near))
     if len(near) < len(cost):
         ax.set_title(f"farther away: {', '.join(name for name in cost if name not in near)}", fontsize=7)
-    draw_frame(ax, "switching", "hitting")
+    draw_frame(ax, "switching cost", "operating cost")
     name_points(ax, named, looks)
     return figure
 
