@@ -35,13 +35,13 @@ def exact_optimum(problem: Problem) -> Optimum | None:
     if kind != codes.BOX and not (kind == codes.SIMPLEX and is_inside):
         return None
 
-    from klazy.kernels.offline import BLOCK, dynamic_programmes
+    from klazy.kernels.offline import ADDED_ROUNDS, dynamic_programmes
 
     on_box, on_simplex = dynamic_programmes(problem.dim)
     up, down = np.split(problem.prices, 2)
     u = np.empty((problem.T, problem.dim))
     # What the optimum pays for hitting and for moving, and the dual value, by blocks of rounds.
-    sums = np.zeros((3, -(-problem.T // BLOCK)))
+    sums = np.zeros((3, -(-problem.T // ADDED_ROUNDS)))
     data = problem.costs.arrays()[0]
     if kind == codes.BOX:
         lower, upper = np.split(problem.domain.parameters(), 2)

@@ -85,7 +85,7 @@ def play(data, weights, schedule, offset, program, blocks, marks, curves):
                 store(sums, 1, load(q, PAIDS))
 
 
-SIGNATURE = types.void(
+BATCH_SIGNATURE = types.void(
     input2, input1, int64, float64, input1, float64[:, ::1], types.Array(int64, 1, "C", readonly=True),
     float64[:, :, :, ::1],
 )  # fmt: skip
@@ -96,4 +96,6 @@ def batch_kernel(set_code: int, rule: int, move: int, d: int, is_shared: bool) -
     """Make the kernel of runs of one rule on one set under one movement cost; see :func:`play` for its arguments."""
     chosen = link_round(REGISTER, set_code, (rule,), d)
     chosen |= {"MOVE_CODE": move, "IS_SHARED": is_shared}
-    return compile_kernel(play, REGISTER, SIGNATURE, (set_code, rule, move, d, int(is_shared)), **chosen)
+    return compile_kernel(
+        play, REGISTER, BATCH_SIGNATURE, (set_code, rule, move, d, int(is_shared)), **chosen
+    )

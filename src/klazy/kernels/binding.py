@@ -134,11 +134,11 @@ class _PartCompiler(Compiler):
     """Numba's compiler with a library of the kind above."""
 
     def __init__(self, typingctx, targetctx, library, args, return_type, flags, locals) -> None:
-        library = _PartLibrary(targetctx.codegen(), f"part_{next(_PARTS)}")
+        library = _PartLibrary(targetctx.codegen(), f"part_{next(_LIBRARY_NUMBERS)}")
         super().__init__(typingctx, targetctx, library, args, return_type, flags, locals)
 
 
-_PARTS = count()
+_LIBRARY_NUMBERS = count()
 
 
 class _KernelLibrary(codegen.JITCodeLibrary):
@@ -159,7 +159,7 @@ class _KernelCompiler(Compiler):
     """Numba's compiler with a library of this kind."""
 
     def __init__(self, typingctx, targetctx, library, args, return_type, flags, locals) -> None:
-        library = _KernelLibrary(targetctx.codegen(), f"kernel_{next(_PARTS)}")
+        library = _KernelLibrary(targetctx.codegen(), f"kernel_{next(_LIBRARY_NUMBERS)}")
         library.enable_object_caching()  # so that it can be stored on disk
         super().__init__(typingctx, targetctx, library, args, return_type, flags, locals)
 
@@ -447,12 +447,12 @@ def _forget_older(folder: Path, name: str) -> None:
 # ---- what a user may see and clear
 
 # The names that _KernelCache gives; the folder may hold other things, too.
-_KEPT = "kernel.*_????????-????????????????"
+_KERNEL_FILES = "kernel.*_????????-????????????????"
 
 
 def list_kernels(*, current: bool = False) -> list[Path]:
     """List the files of all stored kernels, or only those that these sources made."""
-    pattern = _KEPT
+    pattern = _KERNEL_FILES
     if current:
         pattern = f"kernel.*_{_SOURCES:08x}-????????????????"
     return sorted(cache_folder().glob(f"{pattern}.nbc"))
@@ -468,7 +468,7 @@ def clear_kernels() -> int:
         with suppress(FileNotFoundError):  # another process was quicker
             file.unlink()
             removed += 1
-    for partial in cache_folder().glob(f"{_KEPT}.*.nbp"):  # of a process that was killed
+    for partial in cache_folder().glob(f"{_KERNEL_FILES}.*.nbp"):  # of a process that was killed
         with suppress(OSError):
             if time.time() - partial.stat().st_mtime > _ABANDONED:
                 partial.unlink()

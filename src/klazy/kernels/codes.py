@@ -20,7 +20,7 @@ PRODUCT = 5
 
 # how an ensemble finds its rate
 GIVEN_RATE = 0
-SELF_TUNED = 1
+SELF_TUNED_RATE = 1
 
 # what a memory rule keeps of the normal
 FORGET = 0

@@ -14,7 +14,7 @@ ROOT_2_PI = (2.0 * np.pi) ** 0.5
 
 # Rational approximations of the error function by W. J. Cody (Mathematics of Computation 23, 1969): P / Q for three ranges.
 NEAR = 0.46875
-FAR = 4.0
+FAR_TAIL = 4.0
 NOTHING_BEYOND = 40.0  # exp(-y^2) is zero
 
 
@@ -31,7 +31,7 @@ def erf_near(y):
 
 @exact
 def erfc_middle(y):
-    """P and Q of what multiplies exp(-y^2) in the complementary error function, for NEAR <= y <= FAR."""
+    """P and Q of what multiplies exp(-y^2) in the complementary error function, for NEAR <= y <= FAR_TAIL."""
     p = (y * 2.15311535474403846e-8 + 5.64188496988670089e-1) * y + 8.88314979438837594e0
     p = (p * y + 6.61191906371416295e1) * y + 2.98635138197400131e2
     p = (p * y + 8.81952221241769090e2) * y + 1.71204761263407058e3
@@ -45,7 +45,7 @@ def erfc_middle(y):
 
 @exact
 def erfc_beyond(y):
-    """Return the same quotient for y >= FAR."""
+    """Return the same quotient for y >= FAR_TAIL."""
     w = 1.0 / (y * y)
     p = (w * 1.63153871373020978e-2 + 3.05326634961232344e-1) * w + 3.60344899949804439e-1
     p = (p * w + 1.25781726111229246e-1) * w + 1.60837851487422766e-2
@@ -62,11 +62,11 @@ def tail_of(z):
     y = smaller(size(z) * ROOT_HALF, spread(NOTHING_BEYOND))
     bell = exp(0.0 - y * y)
     near = y <= NEAR
-    p, q = erfc_middle(smaller(y, spread(FAR)))
+    p, q = erfc_middle(smaller(y, spread(FAR_TAIL)))
     near_p, near_q = erf_near(smaller(y, spread(NEAR)))
     share = where(near, near_p, p) / where(near, near_q, q)
-    if anywhere(y > FAR):
-        share = where(y > FAR, erfc_beyond(larger(y, spread(FAR))), share)
+    if anywhere(y > FAR_TAIL):
+        share = where(y > FAR_TAIL, erfc_beyond(larger(y, spread(FAR_TAIL))), share)
     upper = 0.5 * where(near, 1.0 - share, bell * share)
     return where(z > 0.0, upper, 1.0 - upper), bell * (1.0 / ROOT_2_PI)
 

@@ -34,13 +34,13 @@ from klazy.kernels.slots import (
 )
 
 EPS = float(np.finfo(np.float64).eps)
-LARGEST = float(np.finfo(np.float64).max)
+FLOAT_MAX = float(np.finfo(np.float64).max)
 MOST_TURNS = 60  # Turns of Newton's search in a bracket, before its kinks are searched.
 ON_BOUNDARY = 1e-12  # As in klazy.sets.balls.
 ROUNDING = 8.0 * EPS  # As in klazy.learners.prox.
 TURNS = 100  # Turns of any other search.
 EARLY = 8  # Turns after which every second one halves the bracket.
-TINY = 1e-150  # No norm that exceeds a price is smaller.
+LEAST_NORM = 1e-150  # No norm that exceeds a price is smaller.
 CLOSE = 1e-5  # After so small a step of Halley's, relative to the number sought, the next would be rounding.
 
 
@@ -314,10 +314,10 @@ def l2_threshold(y, u, d, p, guess):
         gap = load(y, i) - p[1 + i]
         square = square + gap * gap
     theta = spread(1.0)
-    inside = min(p[0] * p[0], LARGEST)
+    inside = min(p[0] * p[0], FLOAT_MAX)
     if anywhere(square > inside):
         theta = p[0] / root(larger(square, spread(inside)))  # exactly 1 inside
-        far = square > LARGEST
+        far = square > FLOAT_MAX
         if anywhere(far):
             theta = where(far, far_l2_scale(y, d, p), theta)
     return spread(0.0), theta
@@ -517,7 +517,7 @@ def search_stride(x, y, u, dim, p, price, ahead, far, curvature):
         low = where(excess > 0.0, low, sigma)
         high = where(excess > 0.0, sigma, high)
         if turn == 0:
-            following = curvature + price / larger(length, spread(TINY))
+            following = curvature + price / larger(length, spread(LEAST_NORM))
         else:
             fall = (0.0 - price * curvature) / ((sigma - curvature) * (sigma - curvature))
             following = meet(
@@ -931,7 +931,7 @@ def l2_tangent(x, y, u, d, p):
         along = along + load(y, i) * z
     edge = (1.0 - ON_BOUNDARY) * p[0]
     held = (norm >= edge * edge) & (along > 0.0)
-    share = where(held, along / larger(norm, spread(TINY)), spread(0.0))
+    share = where(held, along / larger(norm, spread(LEAST_NORM)), spread(0.0))
     rest = spread(0.0)
     for i in range(d):
         v = load(y, i) - share * (load(x, i) - p[1 + i])
@@ -999,7 +999,7 @@ def stretch(x, y, u, dim, p, rise, fall, farthest, goes):
         most = where(astray, spread(-1.0), most)
     edge = (1.0 - ON_BOUNDARY) * r
     stays = (norm >= edge * edge) & (least <= most) & (most > 0.0)
-    s = smaller(r / larger(root(scale), spread(TINY)), farthest)
+    s = smaller(r / larger(root(scale), spread(LEAST_NORM)), farthest)
     low = spread(0.0)
     high = farthest
     found = where_mask(goes, stays, s >= 0.0)
@@ -1048,7 +1048,7 @@ def move_in_ball(x, y, u, d, p, price, far, curvature):
     moves = n > price
     if anywhere(moves):
         if curvature > 0.0:
-            share = where(moves, 1.0 - price / larger(n, spread(TINY)), spread(0.0))
+            share = where(moves, 1.0 - price / larger(n, spread(LEAST_NORM)), spread(0.0))
             norm = spread(0.0)
             for i in range(d):
                 z = load(x, i) + share * load(y, i)
@@ -1081,7 +1081,7 @@ def turn_on_ball(x, y, u, dim, p, price):
         along = along + z * load(y, i)
         norm = norm + z * z
     n = root(steep)
-    inverse = 1.0 / larger(steep, spread(TINY))
+    inverse = 1.0 / larger(steep, spread(LEAST_NORM))
     share = along * inverse
     height = spread(0.0)  # squared, as are the two others
     for i in range(d):

@@ -20,7 +20,7 @@ from klazy.kernels.register import REGISTER
 from klazy.kernels.round import advance, link_round
 from klazy.kernels.rules import RULES, SEASONAL_GIVEN
 from klazy.kernels.season import choose_limit, knows_period, look_ahead, observe_season
-from klazy.kernels.sequence import ENSEMBLE_SIGNATURE, UPDATE, gradient_fits, squared_norm
+from klazy.kernels.sequence import ENSEMBLE_SIGNATURE, UPDATE_SIGNATURE, gradient_fits, squared_norm
 from klazy.kernels.slots import (
     IS_LINEAR,
     LEADS,
@@ -178,13 +178,13 @@ def learn(blocks, count, length, X, g, d, head, program, work, noise, noted):
         low = smaller(low, loss)
         high = larger(high, loss)
         least = smaller(least, losses)
-        if rule == codes.SELF_TUNED:  # by the logarithms, which are what a saved state holds
+        if rule == codes.SELF_TUNED_RATE:  # by the logarithms, which are what a saved state holds
             means = means + exp(load(q, codes.LOG_W)) * loss
     lowest, lowest_loss, highest_loss, mean = survey(least, low, high, means)
     r = 0.0
     if noted:
         r = highest_loss - lowest_loss
-    if rule == codes.SELF_TUNED and r > noise:
+    if rule == codes.SELF_TUNED_RATE and r > noise:
         if beta == 0.0:
             variation += mean - lowest_loss
         else:
@@ -606,7 +606,7 @@ def update_kernel(set_code: int, rules: tuple[int, ...], d: int, told: int | Non
     """Make the kernel of one update, which no other thread sees half done."""
     lane, chosen = choose_parts(set_code, rules, d, told, is_long)
     key = (set_code, ALONE if told is None else told, d, int(is_long), *rules)
-    return compile_kernel(update, lane, UPDATE, key, nogil=False, **chosen)
+    return compile_kernel(update, lane, UPDATE_SIGNATURE, key, nogil=False, **chosen)
 
 
 def choose_parts(

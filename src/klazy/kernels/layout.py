@@ -391,7 +391,7 @@ class LeaderLayout(EnsembleLayout):
 
     @property
     def rate_rule(self) -> tuple[int, float]:
-        return codes.SELF_TUNED, math.log(len(self.learner.experts))
+        return codes.SELF_TUNED_RATE, math.log(len(self.learner.experts))
 
     def _board(self, which: int) -> slice:
         """Return the places of one of the boards."""

@@ -16,7 +16,9 @@ from klazy.kernels.round import link_projection
 from klazy.kernels.sequence import input1, input2, output1, output2
 from klazy.kernels.slots import D, coordinate, threshold
 
-BLOCK = 64  # rounds of a dynamic programme whose costs are added up one by one; the blocks are added pairwise
+ADDED_ROUNDS = (
+    64  # rounds of a dynamic programme whose costs are added up one by one; the blocks are added pairwise
+)
 
 
 def _factor(r, r_z, c, pivots, lower):
@@ -166,7 +168,7 @@ def _levels(g, weights, up, down, lower, upper, outside, start, u, sums):
             bound += p * (lower[i] if p > 0.0 else upper[i])
             if t == 0:
                 bound -= mu[i] * start[i]
-        sums[2, t // BLOCK] += bound
+        sums[2, t // ADDED_ROUNDS] += bound
     hold(memory)
     for t in range(T):
         hit = moved = 0.0
@@ -180,8 +182,8 @@ def _levels(g, weights, up, down, lower, upper, outside, start, u, sums):
             u[t, i] = x
             hit += g[t, i] * x
             moved += weights[t] * (up[i] * (x - before) if x > before else down[i] * (before - x))
-        sums[0, t // BLOCK] += hit
-        sums[1, t // BLOCK] += moved
+        sums[0, t // ADDED_ROUNDS] += hit
+        sums[1, t // ADDED_ROUNDS] += moved
 
 
 def _vertices(g, weights, up, down, total, start, u, targets, sums):
@@ -215,7 +217,7 @@ def _vertices(g, weights, up, down, total, start, u, targets, sums):
             if t == 0:
                 bound -= mu[i] * start[i]
         targets[t] = best
-        sums[2, t // BLOCK] += bound + total * lowest
+        sums[2, t // ADDED_ROUNDS] += bound + total * lowest
     hold(memory)
     for t in range(T):
         best = targets[t]
@@ -229,8 +231,8 @@ def _vertices(g, weights, up, down, total, start, u, targets, sums):
             u[t, i] = x
             hit += g[t, i] * x
         u[t, best] += leaving
-        sums[0, t // BLOCK] += hit + g[t, best] * leaving
-        sums[1, t // BLOCK] += moved
+        sums[0, t // ADDED_ROUNDS] += hit + g[t, best] * leaving
+        sums[1, t // ADDED_ROUNDS] += moved
 
 
 @once

@@ -297,7 +297,7 @@ SPAN = 6  # for linear costs and targets
 LOW = 6  # for demands
 HIGH = 7
 SHORT = 8
-EXCESS = 9
+EXCESS_PRICE = 9
 PERIODS = KEPT  # of Seasonal, which smooths nothing: any number from 1 on will do there
 AHEAD = PACE
 SEASONAL_GIVEN = N1
@@ -441,7 +441,7 @@ def demand_squared(x, s, y, u, d, p):
     n2 = load(s, N2)
     price = load(s, RISE)
     short = load(s, SHORT)
-    excess = load(s, EXCESS)
+    excess = load(s, EXCESS_PRICE)
     best = load(s, LOW)
     _, density = tail_of(best)
     pull = (short + excess) * density
@@ -476,7 +476,7 @@ def keep_if_it_saves(x, s, y, u, d, charge):
     if anywhere(moves):
         n2 = load(s, N2)
         short = load(s, SHORT)
-        excess = load(s, EXCESS)
+        excess = load(s, EXCESS_PRICE)
         now = spread(0.0)
         then = spread(0.0)
         for i in range(d):
@@ -489,19 +489,19 @@ def keep_if_it_saves(x, s, y, u, d, charge):
     return moves
 
 
-RELUCTANT: dict[str, Any] = {
+RELUCTANT_FIELDS: dict[str, Any] = {
     "vectors": ("m1", "m2"),
     "parameters": ("kept", "pace", "rise", "fall"),
     "scalars": ("n1", "n2"),
 }
-SEASONAL: dict[str, Any] = {
+SEASONAL_FIELDS: dict[str, Any] = {
     "vectors": ("value",),
     "parameters": ("periods", "ahead", "mover.rise", "mover.fall", "given", "n2"),
     "seasonal": True,
 }
 # How a forecast is moved by, for each kind of movement.
-KINDS = ("straight", "absolute", "squared", "fee")
-PLACES = {
+MOVER_KINDS = ("straight", "absolute", "squared", "fee")
+MOVER_PARTS = {
     "linear": (linear_straight, linear_absolute, linear_squared, linear_fee),
     "target": (target_straight, target_absolute, target_squared, target_fee),
     "demand": (demand_straight, demand_absolute, demand_squared, demand_fee),
@@ -525,12 +525,12 @@ def list_movers() -> dict[str, Rule]:
             depth = 2
             further = ("low", "high", "short", "excess")
         lent = tuple(f"mover.{name}" for name in further)
-        for kind, part in zip(KINDS, PLACES[cost], strict=True):
+        for kind, part in zip(MOVER_KINDS, MOVER_PARTS[cost], strict=True):
             about: dict[str, Any] = {"place": part, "told": family}
             found[f"reluctant_{told}_{kind}"] = Rule(
-                reluctant, depth=depth, further=further, **about, **RELUCTANT
+                reluctant, depth=depth, further=further, **about, **RELUCTANT_FIELDS
             )
-            found[f"seasonal_{told}_{kind}"] = Rule(seasonal, further=lent, **about, **SEASONAL)
+            found[f"seasonal_{told}_{kind}"] = Rule(seasonal, further=lent, **about, **SEASONAL_FIELDS)
     return found
 
 

@@ -41,14 +41,14 @@ input1 = types.Array(float64, 1, "C", readonly=True)
 input2 = types.Array(float64, 2, "C", readonly=True)
 output1 = float64[::1]
 output2 = float64[:, ::1]
-SIGNATURE = int64(
+RUN_SIGNATURE = int64(
     input2, input1, input1, input2, int64, input1, input1, float64, output1, output2, output1, output1, output1
 )  # fmt: skip
 # An ensemble has no hints, but a record.
 ENSEMBLE_SIGNATURE = int64(
     input2, input1, input1, int64, input1, input1, float64, output1, output2, output1, output1, output1, output2
 )  # fmt: skip
-UPDATE = int64(output1, output1)
+UPDATE_SIGNATURE = int64(output1, output1)
 
 
 def count_vectors(q):
@@ -259,7 +259,7 @@ def sequence_kernel(set_code: int, cost: int, rule: int, d: int) -> Any:
     """Make the kernel that plays a whole sequence."""
     chosen = choose_rule(rule, d) | link_round(FLOAT, set_code, (rule,), d)
     chosen |= {"IS_LINEAR": cost == codes.LINEAR, "reveal": COSTS[cost].reveal}
-    return compile_kernel(play, FLOAT, SIGNATURE, (set_code, cost, rule, d), **chosen)
+    return compile_kernel(play, FLOAT, RUN_SIGNATURE, (set_code, cost, rule, d), **chosen)
 
 
 @once
@@ -268,7 +268,9 @@ def update_kernel(set_code: int, rule: int, d: int, earns: bool) -> Any:
     chosen = choose_rule(rule, d) | link_round(FLOAT, set_code, (rule,), d)
     if earns:
         chosen |= {"TELLS_ROWS": True, "take_moments": reward_moments}
-    return compile_kernel(update, FLOAT, UPDATE, (set_code, rule, d, int(earns)), nogil=False, **chosen)
+    return compile_kernel(
+        update, FLOAT, UPDATE_SIGNATURE, (set_code, rule, d, int(earns)), nogil=False, **chosen
+    )
 
 
 def choose_rule(rule: int, d: int) -> dict[str, Any]:

@@ -12,16 +12,16 @@ from klazy.kernels.lane import exact, larger, load, no_run, peek, root, size, sk
 from klazy.kernels.slots import coordinate, lowest, threshold
 
 # places among the rule's own numbers, in the order of THUMB below
-SPAN = 0  # rounds in the window, 0 for all
+WINDOW = 0  # rounds in the window, 0 for all
 WAIT = 1  # rounds for which a point is held at least
 LEAST = 2  # a smaller change of all coordinates is no move; -1 if even none is one
 PULL = 3  # what a unit saved in a round counts; 0 if a move need not pay
 WEIGHT = 4  # of the movement
 KIND = 5  # its code
-RISE = 6  # the price of a unit up, or of a unit of squares
-FALL = 7  # the price of a unit down, or the tolerance of a fee
-ROUND = 8
-MOVED = 9
+UP_PRICE = 6  # the price of a unit up, or of a unit of squares
+DOWN_PRICE = 7  # the price of a unit down, or the tolerance of a fee
+NOW = 8
+LAST_MOVE = 9
 QUANTILE = WEIGHT  # of demand: in standard deviations
 
 THUMB = ("span", "wait", "least", "pull", "weight", "kind", "rise", "fall")
@@ -48,28 +48,28 @@ def take_in(total, ring, i, n, window, t, moment):
 
 
 def average(x, own, s, g, h, y, d, sigma, step, old, starts):
-    window = int(peek(s, SPAN))
-    t = int(peek(s, ROUND))
+    window = int(peek(s, WINDOW))
+    t = int(peek(s, NOW))
     ring = skip(own, d)
     dot = spread(0.0)
     for i in range(d):
         dot = dot + load(x, i) * g[i]
         store(y, i, take_in(own, ring, i, d, window, t, spread(g[i])))
-    store(s, ROUND, spread(t + 1.0))
+    store(s, NOW, spread(t + 1.0))
     return dot
 
 
 @exact
 def average_demand(x, own, s, g, h, y, d, sigma, step, old, starts):
     """Write the best stock for a normal demand with these moments, before its bounds."""
-    window = int(peek(s, SPAN))
-    t = int(peek(s, ROUND))
+    window = int(peek(s, WINDOW))
+    t = int(peek(s, NOW))
     ring = skip(own, 2 * d)
     for i in range(d):
         mean = take_in(own, ring, i, 2 * d, window, t, spread(g[i]))
         square = take_in(own, ring, d + i, 2 * d, window, t, spread(g[d + i]))
         store(y, i, mean + load(s, QUANTILE) * measure_spread(mean, square))
-    store(s, ROUND, spread(t + 1.0))
+    store(s, NOW, spread(t + 1.0))
     return spread(0.0)
 
 
@@ -112,19 +112,19 @@ def go_if_it_may(x, s, u, d, saved):
         downs = downs + larger(0.0 - delta, spread(0.0))
         most = larger(size(delta), most)
     kind = load(s, KIND)
-    rise = load(s, RISE)
-    fall = load(s, FALL)
+    rise = load(s, UP_PRICE)
+    fall = load(s, DOWN_PRICE)
     far = root(rise * squares)
     far = where(kind == 1.0 * codes.MOVE_ABSOLUTE, rise * ups + fall * downs, far)
     far = where(kind == 1.0 * codes.MOVE_FEE, where(most > fall, spread(1.0), spread(0.0)), far)
     pull = load(s, PULL)
     pays = (pull == 0.0) | (pull * saved > load(s, WEIGHT) * far)
-    now = load(s, ROUND)
-    waited = now - load(s, MOVED) >= load(s, WAIT)
+    now = load(s, NOW)
+    waited = now - load(s, LAST_MOVE) >= load(s, WAIT)
     moves = pays & waited & (most > load(s, LEAST))
     for i in range(d):
         store(u, i, where(moves, load(u, i), load(x, i)))
-    store(s, MOVED, where(moves, now, load(s, MOVED)))
+    store(s, LAST_MOVE, where(moves, now, load(s, LAST_MOVE)))
     return moves
 
 

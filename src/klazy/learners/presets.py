@@ -33,10 +33,10 @@ RATIOS = (0.35, 0.5, 0.7, 1.0, 1.4, 2.0, 2.8, 4.0, 5.6, 8.0, 11.3, 16.0, 22.6)
 SUMS = (0.25, 0.5, 1.0, 2.0, 4.0)
 # Its seasonal experts: for how many rounds a new point should serve, None for a plan, and over how many periods they average.
 HORIZONS = (1, 2, 4, 8, 16)
-PERIODS = (4, 16)
+AVERAGED_PERIODS = (4, 16)
 # Its experts that use hints: how far back they look, and for how many rounds a new point should serve. Of one that serves a
 # single round the window does not matter.
-HINTED = ((1.0, 1.0), (4.0, 4.0), (16.0, 4.0), (16.0, 16.0), (64.0, 16.0), (64.0, 64.0), (256.0, 64.0))
+HINTED_GRID = ((1.0, 1.0), (4.0, 4.0), (16.0, 4.0), (16.0, 16.0), (64.0, 16.0), (64.0, 64.0), (256.0, 64.0))
 # A set that reaches this many times as far as a unit and as its start is probably too large. Linear costs have no length of
 # their own that a set could be compared with, so any such number is a convention.
 LARGE = 1e5
@@ -470,7 +470,7 @@ def auto(
     if check_flag(hints, "hints", "auto"):
         hinted = [
             Reluctant(domain, planned, window, horizon, family=known, start=start, hints=True)
-            for window, horizon in HINTED
+            for window, horizon in HINTED_GRID
         ]
     experts = [*smoothed, *seasonal, *hinted]
     if not smoothed[0].is_curved:
@@ -492,11 +492,11 @@ def _warn_of_size(domain: ConvexSet, x: Array) -> None:
 
 
 def _choose_averages(period: Any, width: int) -> list[int]:
-    """Over how many periods seasonal experts average: as PERIODS says, as far as the ring of a given period reaches."""
+    """Return over how many periods seasonal experts average, as far as the ring of a given period reaches."""
     if not isinstance(period, int) or not 2 <= period <= codes.SEASON_LONGEST:
-        return list(PERIODS)  # it is looked for, or will be refused
-    reach = (count_ring_rows(width, period, max(PERIODS)) - 1) // period
-    return sorted({min(periods, reach) for periods in PERIODS})
+        return list(AVERAGED_PERIODS)  # it is looked for, or will be refused
+    reach = (count_ring_rows(width, period, max(AVERAGED_PERIODS)) - 1) // period
+    return sorted({min(periods, reach) for periods in AVERAGED_PERIODS})
 
 
 def _check_movement(domain: ConvexSet, movement: Movement | str | None, owner: str) -> Movement:

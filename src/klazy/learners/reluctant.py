@@ -18,14 +18,14 @@ from klazy.sets import ConvexSet
 from klazy.sets.base import check_bounded
 
 # the names of families and movements in the rules of kernels
-TOLD = {
+ROW_WORDS = {
     Linear: "gradient",
     Rewards: "gradient",
     LogWealth: "wealth",
     Quadratic: "target",
     Pinball: "demand",
 }
-KINDS = {
+MOVEMENT_WORDS = {
     codes.MOVE_L2: "straight",
     codes.MOVE_ABSOLUTE: "absolute",
     codes.MOVE_SQUARED: "squared",
@@ -162,8 +162,8 @@ class Reluctant(Learner[ReluctantState]):
         """Its name among compiled rules; None if something has none."""
         if self.obstacle is not None:
             return None
-        told = TOLD[Linear if self.family is None else type(self.family)]
-        kind = "fee" if self.price == 0.0 else KINDS[self.movement.code or 0]  # a fee of nothing
+        told = ROW_WORDS[Linear if self.family is None else type(self.family)]
+        kind = "fee" if self.price == 0.0 else MOVEMENT_WORDS[self.movement.code or 0]  # a fee of nothing
         return f"reluctant_{told}_{kind}"
 
     @cached_property
@@ -171,9 +171,9 @@ class Reluctant(Learner[ReluctantState]):
         """What of it kernels do not know; None if they know it all."""
         if self.hints:
             return "Reluctant with hints"
-        if self.family is not None and type(self.family) not in TOLD:
+        if self.family is not None and type(self.family) not in ROW_WORDS:
             return f"Reluctant with the family {type(self.family).__name__}"
-        if codes.code_of(self.movement) not in KINDS:
+        if codes.code_of(self.movement) not in MOVEMENT_WORDS:
             return f"Reluctant with {type(self.movement).__name__}"
         numbers = [*self.prices]
         if isinstance(self.family, Pinball):

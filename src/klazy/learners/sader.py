@@ -324,7 +324,7 @@ class SAder(Learner[SAderState]):
         """The code of how the rate is found, and the rate, or the number that a self-tuned one divides."""
         if not isinstance(self.beta, str):
             return codes.GIVEN_RATE, self.beta
-        return codes.SELF_TUNED, math.log(len(self.experts))
+        return codes.SELF_TUNED_RATE, math.log(len(self.experts))
 
 
 def harmonic_prior(N: int) -> Array:

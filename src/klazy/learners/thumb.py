@@ -17,7 +17,7 @@ from klazy.sets import ConvexSet
 from klazy.sets.base import check_bounded
 
 # The rules of kernels, by what a row costs.
-RULES = {Linear: "thumb", Rewards: "thumb", Quadratic: "thumb_target", Pinball: "thumb_demand"}
+TWINS = {Linear: "thumb", Rewards: "thumb", Quadratic: "thumb_target", Pinball: "thumb_demand"}
 LONGEST = 10**7  # rounds in a window, whose moments a state keeps
 CHUNKS = (16, 1024)  # the least and the most rounds that are looked through for the next move at a time
 
@@ -114,7 +114,7 @@ class Thumb(Learner[ThumbState]):
         # What a move saves takes integrals of the normal density.
         if type(self.family) is Pinball and (self.pull > 0.0 or self.family.find_quantiles().size > 1):
             return None
-        return RULES.get(type(self.family))
+        return TWINS.get(type(self.family))
 
     @property
     def quantile(self) -> float:
