@@ -77,7 +77,7 @@ def guard_kernel(kernel, rooms, calls):
 MAKERS = {
     sequence: ["sequence_kernel", "update_kernel"],
     batch: ["batch_kernel"],
-    ensemble: ["sequence_kernel", "update_kernel"],
+    ensemble: ["ensemble_sequence_kernel", "ensemble_update_kernel"],
     fleet: ["_fleet_kernel"],
     offline: ["dynamic_programmes", "splitting_kernels", "projecting_kernel"],
 }

@@ -184,7 +184,7 @@ def cut_grid(grid: Grid) -> Iterator[_Piece]:
 
 def _list_runs(grid: Grid, some: np.ndarray) -> Iterator[tuple[_Launch, np.ndarray]]:
     """Yield the launches of these learners, which play alone, and the learners of each in their order."""
-    from klazy.kernels.cuda_batch import THREADS, batch_kernel
+    from klazy.kernels.cuda_batch import THREADS, runs_kernel
 
     if not some.size:
         return
@@ -195,7 +195,7 @@ def _list_runs(grid: Grid, some: np.ndarray) -> Iterator[tuple[_Launch, np.ndarr
     rows, program = write_program(learners, grid.movement)
     for kind, order in group_runs(rows, np.inf).items():
         width = list(RULES.values())[kind.rule].width
-        kernel = batch_kernel(
+        kernel = runs_kernel(
             domain.code, kind.rule, kind.schedule, kind.memory, grid.movement.code, d, kind.is_shared, weights.size > 1
         )  # fmt: skip
         size = codes.FIELDS + (1 + width) * d

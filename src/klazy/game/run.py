@@ -414,10 +414,11 @@ class _StepRun:
         totals = Totals(0.0, 0.0)
         began = time.process_time()
         for t in range(1, T + 1):
-            spent = time.process_time() - began
-            if self.missing is not None and t > 1 and spent > TRIAL:
-                _warn_of_time(self.missing, type(self.learner).__name__, spent / (t - 1) * T)
-                self.missing = None
+            if self.missing is not None and t > 1:
+                spent = time.process_time() - began
+                if spent > TRIAL:
+                    _warn_of_time(self.missing, type(self.learner).__name__, spent / (t - 1) * T)
+                    self.missing = None
             hit = self._measure(t, x)
             paid = float(weights[t - 1] * pending)
             totals = Totals(totals.hitting + hit, totals.switching + paid)

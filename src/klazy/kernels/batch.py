@@ -27,7 +27,7 @@ STRETCH = 64  # rounds whose sums are separate, and whose sigmas are made before
 GROUP = 4  # blocks that play a round one after the other: while one waits for a root, the next has work
 
 
-def play(data, weights, schedule, offset, program, blocks, marks, curves):
+def play_batch(data, weights, schedule, offset, program, blocks, marks, curves):
     """Play T rounds of every block; ``curves`` gets the sums over the first ``marks[m]`` rounds, T at last, of shape
     (blocks, marks, 2, lanes). ``program`` is 2 d prices, then the set's parameters, then d zeros."""
     count = blocks.shape[0]
@@ -93,9 +93,9 @@ BATCH_SIGNATURE = types.void(
 
 @once
 def batch_kernel(set_code: int, rule: int, move: int, d: int, is_shared: bool) -> Any:
-    """Make the kernel of runs of one rule on one set under one movement cost; see :func:`play` for its arguments."""
+    """Make the kernel of runs of one rule on one set under one movement cost; see :func:`play_batch` for its arguments."""
     chosen = link_round(REGISTER, set_code, (rule,), d)
     chosen |= {"MOVE_CODE": move, "IS_SHARED": is_shared}
     return compile_kernel(
-        play, REGISTER, BATCH_SIGNATURE, (set_code, rule, move, d, int(is_shared)), **chosen
+        play_batch, REGISTER, BATCH_SIGNATURE, (set_code, rule, move, d, int(is_shared)), **chosen
     )

@@ -34,7 +34,7 @@ MEMORY_CODE = 0
 IS_WEIGHTED = False  # Whether the price of movement changes from round to round.
 
 
-def play(data, dim, offset, weights, program, rows, marks, who, which, curves):
+def play_runs(data, dim, offset, weights, program, rows, marks, who, which, curves):
     """Play all rounds of the runs ``who[place]``, by their places in ``rows``; block b plays sequence ``which[b]`` of ``data``.
 
     ``curves`` gets the sums over the first ``marks[m]`` rounds, of shape (marks, 2, places). ``program`` is as in the batch of
@@ -129,10 +129,10 @@ def play(data, dim, offset, weights, program, rows, marks, who, which, curves):
 
 
 @once
-def batch_kernel(
+def runs_kernel(
     set_code: int, rule: int, schedule: int, memory: int, move: int, d: int, shared: bool, weighted: bool
 ) -> Any:
-    """Make the kernel of runs of one kind on one set under one movement cost; see :func:`play` for its arguments."""
+    """Make the kernel of runs of one kind on one set under one movement cost; see :func:`play_runs` for its arguments."""
     width = list(RULES.values())[rule].width
     room = d or LARGEST_DIM
     tile = ROUNDS if d else min(ROUNDS, NUMBERS // LARGEST_DIM)
@@ -151,4 +151,4 @@ def batch_kernel(
         "IS_WEIGHTED": weighted,
     }
     key = (set_code, rule, schedule, memory, move, d, int(shared), int(weighted))
-    return compile_cuda(play, THREAD, key, **chosen)
+    return compile_cuda(play_runs, THREAD, key, **chosen)

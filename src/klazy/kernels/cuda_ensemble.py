@@ -45,7 +45,9 @@ TILE_ROOM = 0
 IS_WEIGHTED = False
 
 
-def play(data, dim, move, size, season_size, weights, prices, memory, marks, who, which, seasons, curves):
+def play_ensembles(
+    data, dim, move, size, season_size, weights, prices, memory, marks, who, which, seasons, curves
+):
     """Play all rounds of ensembles: block b plays sequence ``which[b]`` with number ``who[b]`` in ``memory``.
 
     Each has ``size`` numbers there (:mod:`klazy.kernels.layout`), the last ``season_size`` of which are what it knows of a
@@ -170,7 +172,7 @@ def count_threads(experts: int) -> int:
 def ensemble_kernel(
     set_code: int, rules: tuple[int, ...], d: int, threads: int, leads: bool, weighted: bool, is_long: bool
 ) -> Any:
-    """Make the kernel of ensembles with experts of these rules on one set; see :func:`play` for its arguments.
+    """Make the kernel of ensembles with experts of these rules on one set; see :func:`play_ensembles` for its arguments.
 
     ``is_long`` is as for kernels of the processor.
     """
@@ -202,4 +204,4 @@ def ensemble_kernel(
     }
     registers = REGISTERS if warps > 1 else None
     key = (set_code, d, warps, int(leads), int(weighted), int(is_long), *rules)
-    return compile_cuda(play, BLOCK, key, registers=registers, **chosen)
+    return compile_cuda(play_ensembles, BLOCK, key, registers=registers, **chosen)

@@ -320,7 +320,7 @@ def watch(lead, X, g, d, delta, noise):
         lead[codes.GUARDING] = 0.0
 
 
-def stay(q):
+def wait_out(q):
     """Play a round of a block that does not move."""
     store(q, codes.MOVED, spread(0.0))
     store(q, codes.T, spread(peek(q, codes.T) + 1.0))
@@ -401,7 +401,7 @@ def play_on(blocks, count, length, lead, season, X, g, d, head, program, work, n
         if moves:
             advance(q, told, hint, y, u, p, d, square, norm, move, weight, prices)
         else:
-            stay(q)
+            wait_out(q)
         if guarded:
             mix(q, codes.W, sums, d)
     other = 0.0
@@ -495,7 +495,9 @@ def account(blocks, count, length, lead, factor, X, g, d, row, head, program, wo
             more[5] = largest(worst)
 
 
-def play(data, extra, cost_p, move, weights, prices, pending, memory, xs, hitting, switching, totals, log):
+def play_ensemble(
+    data, extra, cost_p, move, weights, prices, pending, memory, xs, hitting, switching, totals, log
+):
     """Play T rounds of the ensemble or leader in ``memory``; returns 0, or the first round whose cost is not finite."""
     rounds = data.shape[0]
     d = D if D > 0 else data.shape[1]
@@ -567,7 +569,7 @@ def play(data, extra, cost_p, move, weights, prices, pending, memory, xs, hittin
     return 0
 
 
-def update(memory, g):
+def update_ensemble(memory, g):
     """Play one round of the ensemble or leader in ``memory``; returns 1 and changes nothing if the gradient does not fit."""
     d = D if D > 0 else int(memory[codes.DIM])
     if not gradient_fits(g, d):
@@ -591,22 +593,24 @@ def update(memory, g):
 
 
 @once
-def sequence_kernel(
+def ensemble_sequence_kernel(
     set_code: int, cost: int, rules: tuple[int, ...], d: int, told: int | None, is_long: bool
 ) -> Any:
     """Make the kernel that plays a whole sequence; see :func:`choose_parts` for the last two arguments."""
     lane, chosen = choose_parts(set_code, rules, d, told, is_long)
     chosen |= {"IS_LINEAR": cost == codes.LINEAR, "reveal": link(COSTS[cost].reveal, FLOAT)}
     key = (set_code, cost, ALONE if told is None else told, d, int(is_long), *rules)
-    return compile_kernel(play, lane, ENSEMBLE_SIGNATURE, key, **chosen)
+    return compile_kernel(play_ensemble, lane, ENSEMBLE_SIGNATURE, key, **chosen)
 
 
 @once
-def update_kernel(set_code: int, rules: tuple[int, ...], d: int, told: int | None, is_long: bool) -> Any:
+def ensemble_update_kernel(
+    set_code: int, rules: tuple[int, ...], d: int, told: int | None, is_long: bool
+) -> Any:
     """Make the kernel of one update, which no other thread sees half done."""
     lane, chosen = choose_parts(set_code, rules, d, told, is_long)
     key = (set_code, ALONE if told is None else told, d, int(is_long), *rules)
-    return compile_kernel(update, lane, UPDATE_SIGNATURE, key, nogil=False, **chosen)
+    return compile_kernel(update_ensemble, lane, UPDATE_SIGNATURE, key, nogil=False, **chosen)
 
 
 def choose_parts(

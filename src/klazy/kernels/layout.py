@@ -358,15 +358,17 @@ class EnsembleLayout:
 
     def sequence_kernel(self, cost: int) -> Any:
         """Make the kernel that plays a whole sequence of a cost family; its last argument is the ensemble's record."""
-        from klazy.kernels.ensemble import sequence_kernel
+        from klazy.kernels.ensemble import ensemble_sequence_kernel
 
-        return sequence_kernel(self.learner.domain.code, cost, self.rules, self.d, self.told, self.is_long)
+        code = self.learner.domain.code
+        return ensemble_sequence_kernel(code, cost, self.rules, self.d, self.told, self.is_long)
 
     def update_kernel(self) -> Any:
         """Make the kernel of one round."""
-        from klazy.kernels.ensemble import update_kernel
+        from klazy.kernels.ensemble import ensemble_update_kernel
 
-        return update_kernel(self.learner.domain.code, self.rules, self.d, self.told, self.is_long)
+        code = self.learner.domain.code
+        return ensemble_update_kernel(code, self.rules, self.d, self.told, self.is_long)
 
 
 class LeaderLayout(EnsembleLayout):

@@ -87,7 +87,9 @@ def squared_distance(g, h, d):
     return square
 
 
-def play(data, extra, cost_p, hints, move, weights, prices, pending, memory, xs, hitting, switching, totals):
+def play_sequence(
+    data, extra, cost_p, hints, move, weights, prices, pending, memory, xs, hitting, switching, totals
+):
     """Play T rounds of the learner in ``memory`` (:mod:`klazy.kernels.layout`).
 
     ``pending`` is what the move to the first point costs before its weight. Returns 0, or the first round whose cost is not
@@ -231,7 +233,7 @@ def gradient_fits(g, d):
     return fits
 
 
-def update(memory, g):
+def update_run(memory, g):
     """Play one round of the learner in ``memory``; returns 1 and changes nothing if the gradient does not fit."""
     d = D if D > 0 else int(memory[codes.DIM])
     if not gradient_fits(g, d):
@@ -259,7 +261,7 @@ def sequence_kernel(set_code: int, cost: int, rule: int, d: int) -> Any:
     """Make the kernel that plays a whole sequence."""
     chosen = choose_rule(rule, d) | link_round(FLOAT, set_code, (rule,), d)
     chosen |= {"IS_LINEAR": cost == codes.LINEAR, "reveal": COSTS[cost].reveal}
-    return compile_kernel(play, FLOAT, RUN_SIGNATURE, (set_code, cost, rule, d), **chosen)
+    return compile_kernel(play_sequence, FLOAT, RUN_SIGNATURE, (set_code, cost, rule, d), **chosen)
 
 
 @once
@@ -269,7 +271,7 @@ def update_kernel(set_code: int, rule: int, d: int, earns: bool) -> Any:
     if earns:
         chosen |= {"TELLS_ROWS": True, "take_moments": reward_moments}
     return compile_kernel(
-        update, FLOAT, UPDATE_SIGNATURE, (set_code, rule, d, int(earns)), nogil=False, **chosen
+        update_run, FLOAT, UPDATE_SIGNATURE, (set_code, rule, d, int(earns)), nogil=False, **chosen
     )
 
 
