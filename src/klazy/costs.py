@@ -60,7 +60,8 @@ class Costs(ABC):
 
     T: int
     dim: int
-    columns: tuple[str, ...] | None = None  # the names of the coordinates, of data that came as a frame
+    # The names of the coordinates, of data that came as a frame.
+    columns: tuple[str, ...] | None = None
 
     @abstractmethod
     def value(self, t: int, x: Array) -> float:

@@ -29,15 +29,19 @@ __all__ = [
     "Rewards",
 ]
 
-ROUNDING = 1e-10  # of a mean square, below which a variance is nothing but the rounding of sums
+# A variance below this share of a mean square is only the rounding of sums.
+LEAST_VARIANCE = 1e-10
 EPS = float(np.finfo(np.float64).eps)
 TINY = float(np.finfo(np.float64).tiny)
 ROOT_2_PI = float(np.sqrt(2.0 * np.pi))
 SEARCH = 400  # steps of the search for a lowest point
-LONGER = 1e3  # times as long at most is a step made that leads out of the set
-SHORTER = 0.95  # each of them is so much shorter than the one before: the last is 1e-9 of the first
+# A step that leads out of the set is made at most this many times as long.
+LONGER = 1e3
+# Each step is this much shorter than the one before: the last is 1e-9 of the first.
+SHORTER = 0.95
 
-Minorant = tuple[Array, Array]  # e and h, where e + <h, x> is below the cost at every x
+# e and h, where e + <h, x> is below the cost at every x.
+Minorant = tuple[Array, Array]
 
 
 class Family(Config, ABC):
@@ -635,7 +639,8 @@ class Pinball(Family):
         return rows, np.zeros(1), prices.ravel()
 
     def steepness(self, row: Array, x: Array) -> Array:
-        return _norm(np.where(x > row, self.excess, -self.short))  # at the kink, that of falling short
+        # At the kink it is the slope of falling short.
+        return _norm(np.where(x > row, self.excess, -self.short))
 
     def prox(self, row: Array, a: Array, r: float) -> Array:
         return a - np.clip(a - row, -self.short / r, self.excess / r)
@@ -672,7 +677,7 @@ class Pinball(Family):
         """
         mean, square = np.split(means, 2, axis=-1)
         variance = square - mean**2
-        return mean, np.sqrt(np.where(variance > ROUNDING * square, variance, 0.0))
+        return mean, np.sqrt(np.where(variance > LEAST_VARIANCE * square, variance, 0.0))
 
     def find_quantiles(self) -> Array:
         """Find how far above its mean a normal demand is best met, in standard deviations.

@@ -612,7 +612,8 @@ class ImpactMovement(Movement):
         return (self.scale * size * np.sqrt(size)).sum(axis=-1)
 
     def lipschitz(self, dim: int) -> float:
-        return float((self.prices(dim) ** 4).sum() ** 0.25)  # by Hoelder's inequality
+        # This is Hoelder's inequality.
+        return float((self.prices(dim) ** 4).sum() ** 0.25)
 
     def check(self, dim: int) -> None:
         coordinates(self.scale, "scale", "ImpactMovement", dim)

@@ -29,7 +29,8 @@ from klazy.movement import Movement
 DEVICES = ("cpu", "cuda", "auto")
 LARGEST_DIM = 64  # for which there are GPU kernels
 MOST_EXPERTS = 512  # of an ensemble, each of which has a thread
-PIECE_BYTES = 1 << 29  # of sequences and sums on the GPU for one piece, of which there are two
+# Bytes of the sequences and sums of one piece on the GPU; there are two pieces.
+PIECE_BYTES = 1 << 29
 PIECE_ROUNDS = 4e10  # learner-rounds of a piece: a fraction of a second
 LEAST_PLACES = 1 << 17  # runs that fill a GPU
 
@@ -271,7 +272,8 @@ def _count_places(T: int, marks: int, own: int = 0) -> int:
     return max(1024, min(by_work, by_memory))
 
 
-PieceSums = list[tuple[int, np.ndarray, Array]]  # for each sequence some runs and their sums
+# For each sequence some runs and their sums.
+PieceSums = list[tuple[int, np.ndarray, Array]]
 
 
 def play_pieces(pieces: Iterator[_Piece]) -> Iterator[PieceSums]:

@@ -36,14 +36,16 @@ from klazy.learners.base import S, State, is_finite
 from klazy.live.guards import Guards
 from klazy.movement import Movement
 
-SLOW = 1.0  # seconds: a run without a kernel that takes longer gives a warning
+# Seconds: a run without a kernel that takes longer gives a warning.
+SLOW = 1.0
 TRIAL = 0.1  # seconds after which the time of a run is estimated
 COMPILED = (
     "balls, boxes, simplices and products of these; l2, l1, total variation, squared and fee movements with one price for all "
     "coordinates; learners without hints"
 )
 WORTH_A_KERNEL = (
-    500_000  # rounds whose rows take as long to follow as a kernel takes to compile, some seconds
+    # Rounds whose rows take as long to follow as a kernel takes to compile, some seconds.
+    500_000
 )
 # What each value of `record` keeps.
 KEPT_BY_RECORD = {
@@ -373,7 +375,8 @@ class _StepRun:
     delays: Array | None = None
     by_value: bool = False
     guards: Guards | None = None
-    missing: str | None = None  # the part without a kernel, which a warning names if the run takes long
+    # The part without a kernel, which a warning names if the run takes long.
+    missing: str | None = None
 
     def play(self, state: Any) -> Trace[Any]:
         """Play all rounds from a state."""

@@ -4,7 +4,7 @@ import numpy as np
 
 from klazy.kernels.lane import *
 
-VARIANCE = 1e-10  # as ROUNDING in klazy.families
+VARIANCE = 1e-10  # as LEAST_VARIANCE in klazy.families
 THINNEST = 1e-200  # as in klazy.learners.prox
 TURNS = 100
 EPS = 2.0**-52

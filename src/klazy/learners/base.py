@@ -18,7 +18,8 @@ from klazy.movement import Movement, suit_movement
 from klazy.schedules import Schedule, as_schedule
 from klazy.sets import ConvexSet
 
-NEVER = 2**53  # a slack that no run reaches: the largest count that a float64 state can hold
+# A slack that no run reaches: the largest count that a float64 state can hold.
+NEVER = 2**53
 
 
 class State(Protocol):
@@ -68,10 +69,13 @@ class Learner(Config, ABC, Generic[S]):
 
     domain: ConvexSet
     experts: tuple[Learner[Any], ...] = ()  # the learners inside, if any
-    family: Family | None = None  # of the costs whose rows it gets; None if it gets gradients
+    # The family of the costs whose rows it gets; None if it gets gradients.
+    family: Family | None = None
 
-    accepts_hints: bool = False  # whether `step` takes a guess of what comes next, as its third argument
-    rule: ClassVar[str | None] = None  # its name in klazy.kernels.rules, if it is compiled; not inherited
+    # Whether `step` takes a guess of what comes next, as its third argument.
+    accepts_hints: bool = False
+    # Its name in klazy.kernels.rules, if it is compiled; not inherited.
+    rule: ClassVar[str | None] = None
     # how `step` makes the next point, where explanations and certificates know it: the projection of
     # x_tau - g_{tau:t} / sigma_t ("anchored"), of x_t + (n_t - g_t) / sigma_t ("memory"), or CentredOMD's ("centred")
     form: ClassVar[str | None] = None

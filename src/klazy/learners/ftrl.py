@@ -83,7 +83,8 @@ class KLazyFTRL(Descent[FTRLState]):
             return state._replace(t=t + 1)
         if (t - 1) % self.k == 0:
             anchor = x
-            outside = not np.array_equal(old_sigma * x, -p)  # x_t is the projection of y_t = -p / sigma_{t-1}
+            # x_t is the projection of y_t = -p / sigma_{t-1}.
+            outside = not np.array_equal(old_sigma * x, -p)
             p = -old_sigma * x if outside else p
         p = p + g - (sigma - old_sigma) * anchor
         return FTRLState(t + 1, self.domain.nearest(-p / sigma), anchor, p, sigma, energy)

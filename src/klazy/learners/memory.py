@@ -219,7 +219,8 @@ class Clip(Memory):
         self._keep(kappa=positive(kappa, "kappa", "Clip", "use Forget() to keep nothing"))
 
     def theta(self, t: int, raw: Array) -> float:
-        size = math.sqrt(float((raw * raw).sum()))  # the same on every CPU, as a product of BLAS is not
+        # The same on every CPU, as a product of BLAS is not.
+        size = math.sqrt(float((raw * raw).sum()))
         return self.kappa / size if size > self.kappa else 1.0
 
     def parameter(self) -> float:

@@ -40,8 +40,10 @@ HINTED_GRID = ((1.0, 1.0), (4.0, 4.0), (16.0, 4.0), (16.0, 16.0), (64.0, 16.0), 
 # A set that reaches this many times as far as a unit and as its start is probably too large. Linear costs have no length of
 # their own that a set could be compared with, so any such number is a convention.
 LARGE = 1e5
-COARSE = 2  # of the grid every second, in each direction, where an expert has no kernel
-MOST_SEASONAL = 64  # dimensions: beyond, a season would fill more memory than all else
+# Take every second value of the grid, in each direction, where an expert has no kernel.
+COARSE = 2
+# In more dimensions a season would fill more memory than all else.
+MOST_SEASONAL = 64
 
 # The scales of ensemble_auto: sigma is 2^-i times the one for a comparator that stays.
 SCALES = (0, 1, 2, 3, 4, 6, 8, 10)
@@ -432,7 +434,8 @@ def auto(
     """
     check_bounded(check_domain(domain, "auto"), "auto")
     movement = _check_movement(domain, movement, "auto")
-    family = getattr(costs, "family", costs)  # of costs with data, or the family itself
+    # It is the family of costs with data, or the family itself.
+    family = getattr(costs, "family", costs)
     if costs is not None and not isinstance(family, Family):
         remedy = "leave them out, or write Pinball()"
         raise refusal("auto", "costs of a known family", "costs", repr(costs), remedy)

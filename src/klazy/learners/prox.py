@@ -18,13 +18,16 @@ from klazy.sets.compose import NotConverged
 from klazy.sets.separable import Separable, find_root
 from klazy.sets.totals import EPS
 
-SETTLED = 1e-11  # of the set's size: by how much the last turn of a splitting may still change its point
-THINNEST = 1e-200  # standard deviation of a demand without spread, so that infinitely many of them are no NaN
+# By how much the last turn of a splitting may still change its point, relative to the set's size.
+SETTLED = 1e-11
+# The standard deviation of a demand without spread, so that infinitely many of them are no NaN.
+THINNEST = 1e-200
 BUDGET = 50_000  # turns of a splitting
 STRIDES = 100  # that a search tries at most; a handful will do
 ROUNDING = 8.0 * EPS  # of the length of a move, below which a search ends
 FARTHEST = 1e60  # a stock that no set has, for moves that cost nothing
-EQUAL = 1e-13  # expected costs that differ by less, relative to their size, are equal
+# Expected costs that differ by less, relative to their size, are equal.
+EQUAL = 1e-13
 
 
 def move_if_it_pays(domain: ConvexSet, movement: Movement, x: Array, g: Array, price: float | Array) -> Array:

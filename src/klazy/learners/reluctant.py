@@ -163,7 +163,8 @@ class Reluctant(Learner[ReluctantState]):
         if self.obstacle is not None:
             return None
         told = ROW_WORDS[Linear if self.family is None else type(self.family)]
-        kind = "fee" if self.price == 0.0 else MOVEMENT_WORDS[self.movement.code or 0]  # a fee of nothing
+        # A price of zero is a fee of nothing.
+        kind = "fee" if self.price == 0.0 else MOVEMENT_WORDS[self.movement.code or 0]
         return f"reluctant_{told}_{kind}"
 
     @cached_property
@@ -178,7 +179,8 @@ class Reluctant(Learner[ReluctantState]):
         numbers = [*self.prices]
         if isinstance(self.family, Pinball):
             if self.window is None and self.price > 0.0:
-                return "Reluctant with demands of all rounds"  # whose band changes in every round
+                # Its band changes in every round.
+                return "Reluctant with demands of all rounds"
             numbers += [*self._band, self.family.short, self.family.excess]
         is_shared = all((values == values[0]).all() for values in numbers)
         return None if is_shared else "Reluctant with prices that differ by coordinate"

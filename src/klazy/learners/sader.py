@@ -425,4 +425,5 @@ def _check_prior(prior: str | ArrayLike, N: int) -> str | Array:
     if (weights < _SMALLEST_PRIOR).any() or abs(weights.sum() - 1.0) > 1e-9:
         condition = f"a prior of at least {_SMALLEST_PRIOR} each that sums to 1"
         raise refusal("SAder", condition, "prior", weights.tolist(), "divide it by its sum")
-    return weights  # as given: divided by their sum they would change once more whenever a file is read
+    # They stay as given: divided by their sum they would change once more whenever a file is read.
+    return weights

@@ -153,7 +153,8 @@ def find_period(covariances: Array, n: int, current: int) -> int:
     lags = min(codes.SEASON_LAGS, n // 3)
     r = covariances[: lags + 1] / covariances[0]
     if n <= codes.SEASON_MEMORY:
-        r *= n / (n - np.arange(lags + 1))  # as many products are missing in the sums
+        # As many products are missing in the sums.
+        r *= n / (n - np.arange(lags + 1))
     rises = np.zeros(lags + 1)
     lowest = 1.0
     best = 0.0

@@ -19,7 +19,8 @@ from klazy.sets.base import check_bounded
 # The rules of kernels, by what a row costs.
 TWINS = {Linear: "thumb", Rewards: "thumb", Quadratic: "thumb_target", Pinball: "thumb_demand"}
 LONGEST = 10**7  # rounds in a window, whose moments a state keeps
-CHUNKS = (16, 1024)  # the least and the most rounds that are looked through for the next move at a time
+# The least and the most rounds that are looked through for the next move at a time.
+CHUNKS = (16, 1024)
 
 
 class ThumbState(NamedTuple):
@@ -66,10 +67,13 @@ class Thumb(Learner[ThumbState]):
 
     # what a kernel knows of it, next to the properties below; a subclass has its own
     wait: int = 1  # rounds for which a decision is held at least
-    least: float = -1.0  # a smaller change of all coordinates is no move; -1 if even none is one
-    pull: float = 0.0  # what a unit saved in a round counts; 0 if a move need not pay
+    # A smaller change of all coordinates is no move; -1 if even none is one.
+    least: float = -1.0
+    # What a unit saved in a round counts; 0 if a move need not pay.
+    pull: float = 0.0
     weight: float = 0.0  # of the movement that it must pay
-    kind: int | None = codes.MOVE_L2  # its code; None for a movement that kernels of this rule do not know
+    # Its code; None for a movement that kernels of this rule do not know.
+    kind: int | None = codes.MOVE_L2
     rise: float = 0.0  # the price of a unit up, or of a unit of squares
     fall: float = 0.0  # the price of a unit down, or the tolerance of a fee
 
@@ -539,7 +543,8 @@ class DeadBand(Thumb):
         self._keep(
             least=codes.RESOLUTION * domain.scale,
             pull=counts * self.horizon,
-            weight=float(np.max(movement.weight)),  # where it changes by round, the highest
+            # Where the weight changes by round, it is the highest.
+            weight=float(np.max(movement.weight)),
             kind=kind,
             rise=rise,
             fall=fall,
