@@ -189,7 +189,7 @@ def test_projections_onto_the_whole_space_change_nothing():
         ),
         (
             lambda: kl.contrib.CoinBetting(TEXT, 1.0),
-            "CoinBetting needs a set to play on, got domain='a'; write CoinBetting(Space(5), 1.0).",
+            "CoinBetting needs a set to play on, got domain='a'; write CoinBetting(L2Ball(5), ...).",
         ),
         (
             lambda: kl.contrib.CoinBetting(kl.contrib.Space(2), 0.0),

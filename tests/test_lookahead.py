@@ -260,7 +260,7 @@ def test_looking_ahead_is_a_type_of_its_own():
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: OBD(None), "OBD needs a set to play on, got domain=None; write OBD(L2Ball(5))."),  # pyright: ignore[reportArgumentType]
+        (lambda: OBD(None), "OBD needs a set to play on, got domain=None; write OBD(L2Ball(5), ...)."),  # pyright: ignore[reportArgumentType]
         (lambda: OBD(kl.L2Ball(2), 0.0), "OBD needs balance > 0, got balance=0.0; give a number above zero."),
         (
             lambda: GOBD(kl.L2Ball(2), 1.0, 2.0),

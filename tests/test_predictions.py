@@ -355,11 +355,9 @@ REFUSED = {
     "run needs a learner that accepts hints, got learner=MemoryGD(": lambda: kl.run(
         kl.MemoryGD(BALL, 1.0, kl.memories.Full(), hints=False), np.ones((3, 5)), hints=np.ones((3, 5))
     ),
-    "Advice needs a set to play on, got domain=3; write Advice(Simplex(5), decisions).": lambda: (
-        kl.contrib.Advice(
-            3,  # pyright: ignore
-            [[1.0]],
-        )
+    "Advice needs a set to play on, got domain=3; write Advice(L2Ball(5), ...).": lambda: kl.contrib.Advice(
+        3,  # pyright: ignore
+        [[1.0]],
     ),
     "Advice needs shape (T, 5), got policy of shape=(2, 3); give one row per round.": lambda: (
         kl.contrib.Advice(BALL, np.ones((2, 3)))

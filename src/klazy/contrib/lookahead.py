@@ -24,6 +24,7 @@ from klazy.hindsight import best_fixed, offline_optimum
 from klazy.hindsight.dynamic import Costly, relax, tabulate
 from klazy.hindsight.optimum import GapNotReached
 from klazy.hindsight.problem import has_steps
+from klazy.learners.base import check_domain
 from klazy.movement import DriftedMovement, Movement
 from klazy.sets import Box, ConvexSet
 from klazy.sets.base import check_bounded
@@ -63,9 +64,7 @@ class LookAhead(Config, ABC):
 
     def __init__(self, domain: ConvexSet) -> None:
         owner = type(self).__name__
-        if not isinstance(domain, ConvexSet):
-            raise refusal(owner, "a set to play on", "domain", repr(domain), f"write {owner}(L2Ball(5))")
-        check_bounded(domain, owner)
+        check_bounded(check_domain(domain, owner), owner)
         self._keep(domain=domain)
 
     @abstractmethod

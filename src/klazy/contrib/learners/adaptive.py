@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from klazy.base.checks import Array, non_negative, positive, refusal, size, whole
-from klazy.learners.base import Learner
+from klazy.base.checks import Array, non_negative, positive, size, whole
+from klazy.learners.base import Learner, check_domain, check_start
 from klazy.learners.gd import GD
 from klazy.movement import L2Movement, Movement
 from klazy.sets import ConvexSet
@@ -85,7 +85,7 @@ class StronglyAdaptive(Learner[CoverState]):
         start: ArrayLike | None = None,
     ) -> None:
         owner = "StronglyAdaptive"
-        start = _check_place(domain, start, f"write {owner}(L2Ball(5), 1.0)", owner)
+        check_bounded(check_domain(domain, owner), owner)
         movement = L2Movement(non_negative(movement_weight, "movement_weight", owner))
         known = whole(levels, "levels", owner, "levels >= 1", "give the number of interval lengths")
         self._keep(
@@ -93,7 +93,7 @@ class StronglyAdaptive(Learner[CoverState]):
             G=positive(G, "G", owner, "give a bound on the gradients' norms"),
             movement_weight=movement.weight,
             levels=min(known, MOST_LEVELS),
-            start=start,
+            start=check_start(domain, start, owner),
         )
         D = domain.scale
         scale = math.sqrt(self.G**2 + 2.0 * self.movement_weight * self.G)
@@ -103,7 +103,7 @@ class StronglyAdaptive(Learner[CoverState]):
         )
 
     def init(self, x: Array | None = None) -> CoverState:
-        x = x if x is not None else self.domain.start if self.start is None else self.start
+        x = self.first_point(x)
         experts = tuple(expert.init(x) for expert in self.experts)
         nothing = np.zeros(self.levels)
         return CoverState(1, x, experts, np.where(np.arange(self.levels) == 0, 0.5, 0.0), nothing)
@@ -128,14 +128,6 @@ class StronglyAdaptive(Learner[CoverState]):
 
 def _rates(levels: int) -> Array:
     return np.minimum(0.5, 2.0 ** (-0.5 * np.arange(levels)))
-
-
-def _check_place(domain: Any, start: ArrayLike | None, remedy: str, owner: str) -> Array | None:
-    """Check that a set has bounds, and return a start in it."""
-    if not isinstance(domain, ConvexSet):
-        raise refusal(owner, "a set to play on", "domain", repr(domain), remedy)
-    check_bounded(domain, owner)
-    return None if start is None else domain.start_at(start, owner)
 
 
 class SteadyState(NamedTuple):
@@ -205,13 +197,13 @@ class SteadyAdaptive(Learner[SteadyState]):
         start: ArrayLike | None = None,
     ) -> None:
         owner = "SteadyAdaptive"
-        start = _check_place(domain, start, f"write {owner}(L2Ball(5), 1000, 1.0)", owner)
+        check_bounded(check_domain(domain, owner), owner)
         self._keep(
             domain=domain,
             T=size(T, "T", owner, "a horizon T >= 1", "give the number of rounds, or more"),
             G=positive(G, "G", owner, "give a bound on the gradients' norms"),
             movement_weight=non_negative(movement_weight, "movement_weight", owner),
-            start=start,
+            start=check_start(domain, start, owner),
         )
         self._keep(movement=L2Movement(self.movement_weight))
         sigmas = [self._steepness * math.sqrt(n) / domain.scale for n in self.lengths]
@@ -320,8 +312,7 @@ class SteadyAdaptive(Learner[SteadyState]):
         return left * np.append(1.0, shares)
 
     def init(self, x: Array | None = None) -> SteadyState:
-        if x is None:
-            x = self.domain.start if self.start is None else self.start
+        x = self.first_point(x)
         experts = tuple(expert.init(x) for expert in self.experts)
         N = len(experts)
         return SteadyState(1, x, experts, np.zeros(N - 1), np.zeros(N), np.zeros(N))

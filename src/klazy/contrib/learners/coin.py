@@ -8,8 +8,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from klazy.base.checks import LARGEST, Array, positive, refusal
-from klazy.learners.base import Learner
+from klazy.base.checks import LARGEST, Array, positive
+from klazy.learners.base import Learner, check_domain, check_start
 from klazy.sets import ConvexSet
 
 BET_ROUNDING = 1e-14  # the relative distance to its projection of a bet in the set
@@ -77,19 +77,15 @@ class CoinBetting(Learner[CoinState]):
         self, domain: ConvexSet, G: float, *, wealth: float = 1.0, start: ArrayLike | None = None
     ) -> None:
         owner = "CoinBetting"
-        if not isinstance(domain, ConvexSet):
-            raise refusal(owner, "a set to play on", "domain", repr(domain), f"write {owner}(Space(5), 1.0)")
-        x1 = domain.start_at(start, owner)
         self._keep(
-            domain=domain,
+            domain=check_domain(domain, owner),
             G=positive(G, "G", owner, "give a bound on the gradients' norms"),
             wealth=positive(wealth, "wealth", owner),
-            start=None if start is None else x1,
+            start=check_start(domain, start, owner),
         )
 
     def init(self, x: Array | None = None) -> CoinState:
-        if x is None:
-            x = self.domain.start if self.start is None else self.start
+        x = self.first_point(x)
         return CoinState(1, x, x, x, np.zeros(self.domain.dim), self.wealth)
 
     def step(self, state: CoinState, g: Array) -> CoinState:

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from klazy.base.checks import Array, non_negative, number, positive, refusal, rows, size, vector, whole
 from klazy.families import Family, Linear
-from klazy.learners.base import Learner
+from klazy.learners.base import Learner, check_domain, check_start
 from klazy.learners.wrapping import check_inner
 from klazy.movement import Movement, as_movement
 from klazy.sets import ConvexSet
@@ -61,12 +61,9 @@ class Advice(Learner[AdviceState]):
         *,
         start: ArrayLike | None = None,
     ) -> None:
-        if not isinstance(domain, ConvexSet):
-            remedy = "write Advice(Simplex(5), decisions)"
-            raise refusal("Advice", "a set to play on", "domain", repr(domain), remedy)
+        check_domain(domain, "Advice")
         kept: Any = policy if callable(policy) else rows(policy, "policy", "Advice", domain.dim)
-        x1 = domain.start_at(start, "Advice")
-        self._keep(domain=domain, policy=kept, start=None if start is None else x1)
+        self._keep(domain=domain, policy=kept, start=check_start(domain, start, "Advice"))
 
     def init(self, x: Array | None = None) -> AdviceState:
         if x is None:
