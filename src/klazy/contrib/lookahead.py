@@ -711,17 +711,14 @@ class _Planner(LookAhead):
         if game.weights.size > 1:
             movement = movement.replace(weight=game.weights[t - 1 : last])
         expected = self.expect(game, t, last)
-        if self.gap is not None:
-            return offline_optimum(expected, self.domain, movement, x0=at, gap=self.gap, iterations=PATIENT).u
+        gap = GAP if self.gap is None else self.gap
+        most = PLAN_ITERATIONS if self.gap is None else PATIENT
         try:
-            plan = offline_optimum(
-                expected, self.domain, movement, x0=at, gap=GAP, iterations=PLAN_ITERATIONS
-            )
+            return offline_optimum(expected, self.domain, movement, x0=at, gap=gap, iterations=most).u
         except GapNotReached as short:
-            if short.best.gap > LOOSE:
+            if self.gap is not None or short.best.gap > LOOSE:
                 raise
-            plan = short.best
-        return plan.u
+            return short.best.u
 
 
 class RecedingHorizon(_Planner):

@@ -18,6 +18,7 @@ from klazy.show.style import (
     VEIL,
     WIDE,
     choose_looks,
+    draw_legend_below,
     make_axes,
     make_sheet,
 )
@@ -151,8 +152,7 @@ def draw_greedy_and_lazy(
     for ax, title in zip(axes, outlines, strict=True):
         ax.set_title(title, fontsize=8)
         _draw_two_steps(ax, outlines[title], greedy[title], lazy[title], cones[title])
-    handles, labels = axes[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=4, **LEGEND)
+    draw_legend_below(figure, axes[0], 4)
     return figure
 
 

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from klazy.base.checks import Array
-from klazy.show.style import GREY, HEIGHT, WIDE, Looks, choose_rounds, draw_frame, make_sheet
+from klazy.show.style import GREY, HEIGHT, WIDE, Looks, choose_rounds, draw_frame, make_axes, make_sheet
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -39,8 +39,7 @@ def draw_cumulative(
     Figure
         A matplotlib figure.
     """
-    figure = make_sheet(2.0 * HEIGHT, WIDE)
-    ax = figure.subplots()
+    figure, ax = make_axes(2.0 * HEIGHT, WIDE)
     shown = choose_rounds(len(x)) - 1
     for name, curve in curves.items():
         ax.plot(x[shown], curve[shown], color=looks[name]["color"], linewidth=1.2)
@@ -48,7 +47,7 @@ def draw_cumulative(
     ax.margins(x=0.0)
     mark_dates(ax, x)
     name_points(ax, {name: (x[shown[-1]], float(curve[-1])) for name, curve in curves.items()}, looks)
-    _label(ax, xlabel, ylabel)
+    draw_frame(ax, xlabel, ylabel)
     return figure
 
 
@@ -73,8 +72,7 @@ def draw_periods(
     Figure
         A matplotlib figure.
     """
-    figure = make_sheet(2.0 * HEIGHT, WIDE)
-    ax = figure.subplots()
+    figure, ax = make_axes(2.0 * HEIGHT, WIDE)
     shown = periods[-BARS:]
     places = np.arange(len(shown))
     width = 0.84 / len(costs)
@@ -85,7 +83,7 @@ def draw_periods(
     ax.set_xticks(places[::every], shown[::every])
     ax.axhline(0.0, color=GREY, linewidth=0.6)
     ax.legend(fontsize=7, frameon=False, loc="upper left", bbox_to_anchor=(1.0, 1.0))
-    _label(ax, xlabel, ylabel)
+    draw_frame(ax, xlabel, ylabel)
     return figure
 
 
@@ -120,20 +118,12 @@ def draw_prices(
             ax.set_xscale("log")
             ax.minorticks_off()
             ax.set_xticks(prices, [f"{price:g}" for price in prices])
-        name_points(
-            ax, {name: (float(prices[-1]), float(values[-1])) for name, values in lines.items()}, looks
-        )
-        _label(ax, "move cost", title)
-    low = axes[0]
+        ends = {name: (float(prices[-1]), float(values[-1])) for name, values in lines.items()}
+        name_points(ax, ends, looks)
+        draw_frame(ax, "move cost", title)
     for price, winner in zip(prices, winners, strict=True):
-        low.axvline(price, color=looks[winner]["color"], linewidth=5.0, alpha=0.15)
+        axes[0].axvline(price, color=looks[winner]["color"], linewidth=5.0, alpha=0.15)
     return figure
-
-
-def _label(ax: "Axes", xlabel: str, ylabel: str) -> None:
-    ax.set_xlabel(xlabel, fontsize=8)
-    ax.set_ylabel(ylabel, fontsize=8)
-    draw_frame(ax)
 
 
 def mark_dates(ax: "Axes", x: NDArray[Any], few: bool = False) -> None:
@@ -153,27 +143,19 @@ def name_points(ax: "Axes", points: dict[str, tuple[Any, float]], looks: Looks) 
     figure: Any = ax.figure
     low, high = ax.get_ylim()
     height = 72.0 * figure.get_figheight() * 0.75  # of the axes, about, in points
+    join: dict[str, Any] = {"arrowstyle": "-", "linewidth": 0.4, "shrinkA": 0.0, "relpos": (0, 0.5)}
+    text: dict[str, Any] = {
+        "textcoords": "axes fraction",
+        "fontsize": 7,
+        "va": "center",
+        "annotation_clip": False,
+    }
     names = sorted(points, key=lambda name: points[name][1])
     places = spread([(points[name][1] - low) / (high - low) for name in names], LETTER / height)
     for name, place in zip(names, places, strict=True):
         colour = looks[name]["color"]
-        ax.annotate(
-            name,
-            points[name],
-            (1.03, place),
-            textcoords="axes fraction",
-            fontsize=7,
-            va="center",
-            color=colour,
-            arrowprops={
-                "arrowstyle": "-",
-                "linewidth": 0.4,
-                "color": colour,
-                "shrinkA": 0.0,
-                "relpos": (0, 0.5),
-            },
-            annotation_clip=False,
-        )
+        line = join | {"color": colour}
+        ax.annotate(name, points[name], (1.03, place), color=colour, arrowprops=line, **text)
     ax.set_ylim(low, high)
 
 

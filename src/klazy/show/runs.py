@@ -27,6 +27,7 @@ from klazy.show.style import (
     choose_rounds,
     draw_frame,
     draw_legend,
+    draw_legend_below,
     format_label,
     make_axes,
     make_sheet,
@@ -127,8 +128,7 @@ def draw_points(x: Array, names: Sequence[str] | None = None) -> "Figure":
     """
     figure, ax = make_axes(0.3 + HEIGHT)
     _draw_coordinates(ax, choose_rounds(len(x)), x, names)
-    _tidy(ax, NEXT)
-    ax.set_xlabel("round", fontsize=8)
+    _tidy(ax, NEXT, "round")
     return figure
 
 
@@ -160,12 +160,11 @@ def draw_certificate(regret: Array, realised: Array, worst_case: Array, terms: d
     if worst_case[-1] > FLAT * largest > 0.0:
         above.set_yscale("symlog", linthresh=largest / FLAT)
     _draw_lines(below, t, terms, (ORANGE, GREEN, PURPLE, SKY, YELLOW), "the certificate's terms")
-    below.set_xlabel("round", fontsize=8)
     _tidy(above, ABOVE)
     # The terms start at zero, so that one corner is free.
     values = list(terms.values())
     corner = "upper left" if np.max(values) > -np.min(values) else "lower left"
-    _tidy(below, {"loc": corner, "borderaxespad": 0.2})
+    _tidy(below, {"loc": corner, "borderaxespad": 0.2}, "round")
     return figure
 
 
@@ -204,8 +203,7 @@ def draw_movement(moved: Array, stale: Array, bounds: dict[str, Array]) -> "Figu
         ticks = {"markersize": 3.0, "markeredgewidth": 0.5, "transform": ax.get_xaxis_transform()}
         ax.plot(still, np.full(len(still), 0.02), "|", color=PURPLE, label="stale", **ticks)
     ax.set_ylabel("length of the step, and bounds", fontsize=8)
-    ax.set_xlabel("round", fontsize=8)
-    _tidy(ax, ABOVE)
+    _tidy(ax, ABOVE, "round")
     return figure
 
 
@@ -310,10 +308,10 @@ def _stack(
     ax.stackplot(t, parts.T, labels=labels, colors=colours, linewidth=0.0, step=step)
 
 
-def _tidy(ax: "Axes", place: dict[str, Any]) -> None:
+def _tidy(ax: "Axes", place: dict[str, Any], xlabel: str = "") -> None:
     """Draw frame and legend of a figure of a run."""
     areas = bool(ax.collections)
-    draw_frame(ax, grid=not areas)
+    draw_frame(ax, xlabel, grid=not areas)
     ax.margins(x=0.0, y=0.0 if areas else 0.05)
     # Areas are read from the top.
     ax.legend(*ax.get_legend_handles_labels(), reverse=areas, **LEGEND, **place)
@@ -375,8 +373,7 @@ def draw_phases(k: int, T: int) -> "Figure":
         ax.set_title(f"{label.replace('k=', '$k$-lazyGD, $k$ = ')}\n{rule}", fontsize=8)
         ax.set(xticks=starts, yticks=starts)
     axes[0].set_ylabel("$t$, the round that builds $x_{t+1}$", fontsize=8)
-    handles, labels = axes[-1].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=3, **LEGEND)
+    draw_legend_below(figure, axes[-1], 3)
     return figure
 
 
@@ -410,8 +407,7 @@ def draw_experts(sigmas: Sequence[float], slacks: Sequence[int], weights: Array,
     right.barh(places, weights, 0.7, color=BLUE)
     draw_frame(left, f"$s$, the index of a gradient, up to round {t}", grid=False)
     draw_frame(right, "weight", grid=False)
-    handles, labels = left.get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=2, **LEGEND)
+    draw_legend_below(figure, left, 2)
     return figure
 
 

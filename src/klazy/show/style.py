@@ -150,6 +150,12 @@ def draw_legend(figure: "Figure", *axes: "Axes", most: int = 4) -> None:
     figure.legend(list(named.values()), list(named), loc="outside upper center", ncols=columns, **style)
 
 
+def draw_legend_below(figure: "Figure", ax: "Axes", columns: int) -> None:
+    """Draw the legend of one of the axes below all of them."""
+    handles, labels = ax.get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=columns, **LEGEND)
+
+
 def format_label(name: str) -> str:
     """Shorten a column's name; matplotlib would read dollars as formulas, and hide names that begin with ``_``."""
     if len(name) > LETTERS:
