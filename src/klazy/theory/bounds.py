@@ -213,10 +213,9 @@ def theorem_8(
     >>> round(theorem_8(T=1000, G=1.0, R=1.0, P=10.0), 1)
     971.1
     """
-    T, G, R, P, weight = check_known("theorem_8", T, G, R, P, movement_weight)
-    rate = (
-        meta_rate(beta, T, G, R, weight) if isinstance(beta, str) else check_range(beta, "beta", "theorem_8")
-    )
+    owner = "theorem_8"
+    T, G, R, P, weight = check_known(owner, T, G, R, P, movement_weight)
+    rate = meta_rate(beta, T, G, R, weight) if isinstance(beta, str) else check_range(beta, "beta", owner)
     experts = expert_grid(T, G, R, weight)
     N = len(experts)
     own = [theorem_5(T, G, R, P, sigma, k, weight) for sigma, k in experts]
@@ -389,18 +388,16 @@ def check_known(
 ) -> tuple[int, float, float, float, float]:
     """Check the arguments of every bound: the horizon, G, R, the path length and the weight of movement."""
     T = size(T, "T", owner, "a horizon T >= 1", "give the number of rounds")
-    positive(G, "G", owner, "give a bound on the gradients' norms")
-    positive(R, "R", owner, "use domain.reach()")
-    G = check_range(G, "G", owner)
-    R = check_range(R, "R", owner)
+    G = check_range(G, "G", owner, "give a bound on the gradients' norms")
+    R = check_range(R, "R", owner, "use domain.reach()")
     P = _check_limit(non_negative(P, "P", owner), "P", owner)
     weight = _check_limit(non_negative(weight, "movement_weight", owner), "movement_weight", owner)
     return T, G, R, P, weight
 
 
-def check_range(value: Any, name: str, owner: str) -> float:
+def check_range(value: Any, name: str, owner: str, *remedy: str) -> float:
     """Return a positive number whose products with the others neither overflow nor vanish, or reject it."""
-    result = _check_limit(positive(value, name, owner), name, owner)
+    result = _check_limit(positive(value, name, owner, *remedy), name, owner)
     if result < 1.0 / _LARGEST_FACTOR:
         raise refusal(owner, f"{name} >= {1.0 / _LARGEST_FACTOR:g}", name, value, "choose another unit")
     return result

@@ -107,7 +107,7 @@ def resonance(learner: Descent[Any], lengths: Sequence[int] | None = None, flips
     Parameters
     ----------
     learner : Descent
-        Who plays, on the unit l2 ball.
+        Who plays, on any set.
     lengths : list of int, optional
         The phase lengths to try. Default: about 60 from 1 to 2000, in equal ratios.
     flips : int, optional
@@ -121,7 +121,7 @@ def resonance(learner: Descent[Any], lengths: Sequence[int] | None = None, flips
     Raises
     ------
     ValueError
-        If the set is not the unit l2 ball.
+        If the learner has no sigma, or lengths or flips are not whole numbers above zero.
 
     Examples
     --------
@@ -152,7 +152,7 @@ def resonance(learner: Descent[Any], lengths: Sequence[int] | None = None, flips
 
 
 def _make_phases(domain: ConvexSet, length: int, T: int) -> Scenario:
-    """Phases of this length on any set."""
+    """Make a scenario with phases of this length on any set."""
     d = domain.dim
     if domain == L2Ball(d):
         return phases_of_length(length, T, d)
