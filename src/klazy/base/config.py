@@ -30,7 +30,7 @@ _CLASSES: dict[str, list[type]] = {}
 class Config:
     """An immutable object that keeps each argument of ``__init__``, once checked, under the argument's name.
 
-    Errors about arguments are short in every subclass: :func:`~klazy.base.options.explain_arguments` wraps its ``__init__``.
+    ``explain_arguments`` wraps the ``__init__`` of every subclass, so that errors about its arguments are short.
 
     ``_rests_on`` names what a class says about a method of its own, and that method. A subclass that overrides the method may
     compute something else, so it does not inherit these attributes: it sets them again, or has the defaults of the base class.
