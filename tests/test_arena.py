@@ -13,7 +13,7 @@ import pytest
 import klazy as kl
 from command import call_klazy
 from klazy import show
-from klazy.base.checks import Refused
+from klazy.base.checks import InvalidInput
 from klazy.studies.arena import SUITE_VERSION, Arena, list_games, play, suite
 from klazy.studies.arena.play import (
     GameTask,
@@ -100,7 +100,9 @@ class TestTheSuite:
         assert crossing == pytest.approx(spread, rel=1e-12)
 
     def test_an_unknown_family_is_refused(self):
-        with pytest.raises(Refused, match=r"arena needs a family among phases, bursts, .*, got family=tides"):
+        with pytest.raises(
+            InvalidInput, match=r"arena needs a family among phases, bursts, .*, got family=tides"
+        ):
             Entry("tides", "box", 1.0, 0, 10).make()
 
 
@@ -169,22 +171,24 @@ class TestContenders:
         assert make_own(kl.auto).name == "auto (yours)"
 
     def test_what_cannot_be_made_is_refused(self):
-        with pytest.raises(Refused, match=r"a learner without parameters to tune, got GD's argument=sigma"):
+        with pytest.raises(
+            InvalidInput, match=r"a learner without parameters to tune, got GD's argument=sigma"
+        ):
             make_own(kl.GD, "GD")
-        with pytest.raises(Refused, match="arena needs a function that makes a learner, got learner=3"):
+        with pytest.raises(InvalidInput, match="arena needs a function that makes a learner, got learner=3"):
             make_own(3)
         game = TINY[0].make()
-        with pytest.raises(Refused, match="arena needs a learner from none, got it=NoneType"):
+        with pytest.raises(InvalidInput, match="arena needs a learner from none, got it=NoneType"):
             make_own(lambda domain: None, "none").make_learner(make_facts(game))
 
     def test_own_code_is_imported_only_if_it_is_trusted(self):
         with pytest.raises(
-            Refused, match="--trust to import and call code of your own, got learner=klazy:auto"
+            InvalidInput, match="--trust to import and call code of your own, got learner=klazy:auto"
         ):
             import_own(["klazy:auto"], trust=False)
-        with pytest.raises(Refused, match="an installed learner, or module:function, got learner=auto"):
+        with pytest.raises(InvalidInput, match="an installed learner, or module:function, got learner=auto"):
             import_own(["auto"], trust=True)
-        with pytest.raises(Refused, match="a learner that can be imported, got learner=klazy:nobody"):
+        with pytest.raises(InvalidInput, match="a learner that can be imported, got learner=klazy:nobody"):
             import_own(["klazy:nobody"], trust=True)
         (found,) = import_own(["klazy:auto"], trust=True)
         assert (found.kind, found.make) == (YOURS, kl.auto)
@@ -254,7 +258,7 @@ class TestTheWhole:
             raise ZeroDivisionError("no idea")
 
         with pytest.raises(
-            Refused,
+            InvalidInput,
             match=r"got failed=broken in 'regimes, box, seed 0, price 0\.3'; ZeroDivisionError: no idea",
         ):
             tiny([make_own(broken)])

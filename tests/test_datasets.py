@@ -11,7 +11,7 @@ import pytest
 
 import klazy.datasets
 from klazy import LogWealthCosts
-from klazy.base.checks import Refused
+from klazy.base.checks import InvalidInput
 from klazy.base.install import advise_install
 from klazy.datasets import CARRIERS, SOURCES, cache_requests, flights, llm_requests, stock_prices
 
@@ -251,14 +251,14 @@ REFUSED = {
 
 @pytest.mark.parametrize("message", REFUSED)
 def test_wrong_arguments_are_refused_in_one_sentence(message):
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(InvalidInput) as refused:
         REFUSED[message]()
     assert str(refused.value) == message
 
 
 def test_an_unknown_carrier_is_refused_with_those_there_are():
     with pytest.raises(
-        Refused,
+        InvalidInput,
         match=r"^flights needs carrier to be one of 'UA', .*'OO', got carrier='LH'; choose one of these\.$",
     ):
         flights(carriers=["UA", "LH"])

@@ -27,7 +27,7 @@ from hypothesis import strategies as st
 import klazy as kl
 from cases import EVERY_LEARNER, gradients
 from command import call_klazy
-from klazy.base.checks import Refused
+from klazy.base.checks import InvalidInput
 from klazy.kernels.layout import find_missing_part
 from klazy.live import state, stored
 from klazy.live.inspection import check_store
@@ -467,7 +467,7 @@ class TestFaults:
                 try:
                     play(agent, taken + 1, GRADIENTS[taken % 40])
                     taken += 1
-                except Refused as full:
+                except InvalidInput as full:
                     refused = str(full)
             assert "Agent.open needs a database that it can read and write, got" in refused
             assert refused.endswith("database or disk is full.")
@@ -503,7 +503,7 @@ class TestFaults:
         for use in (lambda: open_step(file), lambda: open_step(file).update(GRADIENTS[0])):
             try:
                 use()
-            except Refused as told:
+            except InvalidInput as told:
                 refused += "Agent.open needs a database that it can read and write, got path=" in str(told)
         with kl.Agent.open(file, read_only=True) as agent:
             return refused if seen(agent) == seen(in_memory(3)) else 0
@@ -529,7 +529,7 @@ class TestDamage:
             with open_step(file, name="b") as agent:
                 if seen(agent) == twins[-1]:
                     return "as before"
-        except Refused:
+        except InvalidInput:
             return "refused"
         assert find_faults(file) != []
         return "found"
@@ -640,7 +640,7 @@ class TestDamage:
             try:
                 with open_step(killed) as agent:
                     assert seen(agent) == twins[agent.t - 1]
-            except Refused:
+            except InvalidInput:
                 continue
 
 

@@ -591,7 +591,7 @@ class TestForms:
         assert page.get_attribute(f"#{field}-1", "aria-invalid") == "true"
         assert link_now(page) == before
         page.select_option("#set", "l2")
-        assert page.input_value(f"#{field}-1") == typed  # it stays beside its refusal
+        assert page.input_value(f"#{field}-1") == typed  # it stays next to its error
         page.fill(f"#{field}-1", "3")
         assert not page.is_visible("#problem-1")
         assert page.get_attribute(f"#{field}-1", "aria-invalid") is None

@@ -5,7 +5,7 @@ import pytest
 
 import klazy as kl
 from cases import FAMILIES, Cubic, Farthest, rows_of
-from klazy.base.checks import Refused
+from klazy.base.checks import InvalidInput
 
 D = 3
 DOMAIN = kl.Simplex(D)
@@ -95,17 +95,18 @@ def test_a_replay_scores_what_the_rows_cost_and_its_agent_pays_it(family):
 def test_a_negative_weight_is_refused_wherever_rows_come_in():
     said = "needs weight >= 0, got weight=-1.0; a negative one is not convex."
     family = kl.contrib.WeightedQuadratic()
-    with pytest.raises(Refused, match=f"QuadraticCosts {said}"):
+    with pytest.raises(InvalidInput, match=f"QuadraticCosts {said}"):
         kl.QuadraticCosts(np.ones((2, D)), [1.0, -1.0])
-    with pytest.raises(Refused, match=f"WeightedQuadratic {said}"):
+    with pytest.raises(InvalidInput, match=f"WeightedQuadratic {said}"):
         family.costs([[0.0, 1.0, -1.0]])
-    with pytest.raises(Refused, match=f"Agent.observe {said}"):
+    with pytest.raises(InvalidInput, match=f"Agent.observe {said}"):
         kl.Agent(kl.GD(DOMAIN, 1.0), costs=family, engine="step").observe([0.0, 0.0, 1.0, -1.0])
 
 
 def test_a_replay_refuses_rows_that_have_more_than_a_number_per_coordinate():
     with pytest.raises(
-        Refused, match="replay needs a family whose rows have one number per coordinate, got costs=Weighted"
+        InvalidInput,
+        match="replay needs a family whose rows have one number per coordinate, got costs=Weighted",
     ):
         kl.replay(rows_of(kl.contrib.WeightedQuadratic(), 3, 44), costs=kl.contrib.WeightedQuadratic())
 
@@ -161,7 +162,7 @@ def test_what_is_not_merged_or_exact_may_still_have_a_proximal_step():
 def test_a_learner_that_forecasts_rows_refuses_a_family_whose_average_row_says_nothing(family):
     """It would take rows for gradients."""
     message = "Reluctant needs a family whose rows can be averaged, got family="
-    with pytest.raises(Refused, match=message):
+    with pytest.raises(InvalidInput, match=message):
         kl.Reluctant(DOMAIN, PRICE, 2.0, 2.0, family=family)
-    with pytest.raises(Refused, match=message):
+    with pytest.raises(InvalidInput, match=message):
         kl.Seasonal(DOMAIN, PRICE, 2, family=family)

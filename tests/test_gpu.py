@@ -14,7 +14,7 @@ import pytest
 import klazy as kl
 from cases import gradients
 from command import call_klazy
-from klazy.base.checks import Refused
+from klazy.base.checks import InvalidInput
 from klazy.base.install import advise_install
 from klazy.game import device
 from klazy.game.batch import run_batch
@@ -305,7 +305,7 @@ def test_what_is_not_finite_is_said_as_on_a_cpu():
     ids=["dimension", "costs", "kernel", "window", "expert"],
 )
 def test_what_a_gpu_does_not_play_is_refused_by_name(learner, costs, said):
-    with pytest.raises(Refused, match=re.escape(f"run_batch needs runs that a GPU plays, {said}")):
+    with pytest.raises(InvalidInput, match=re.escape(f"run_batch needs runs that a GPU plays, {said}")):
         run_batch([learner], costs, device="cuda")
     batch = run_batch([learner], costs, device="auto")
     assert batch.device == "cpu"
@@ -316,7 +316,7 @@ def test_what_is_missing_is_said_with_how_to_get_it(monkeypatch):
     monkeypatch.setattr(device, "find_spec", lambda name: None)
     how = advise_install("gpu")
     said = f"run_batch needs the package numba-cuda, got device=cuda; `{how}`, or take device='cpu'."
-    with pytest.raises(Refused, match=re.escape(said)):
+    with pytest.raises(InvalidInput, match=re.escape(said)):
         run_batch(TWO, np.ones((3, 5)), device="cuda")
     assert run_batch(TWO, np.ones((3, 5)), device="auto").device == "cpu"
     monkeypatch.setattr(device, "find_spec", lambda name: name)
@@ -324,12 +324,12 @@ def test_what_is_missing_is_said_with_how_to_get_it(monkeypatch):
     said = (
         "run_batch needs an NVIDIA GPU with its driver, got device=cuda; run it where `nvidia-smi` shows one"
     )
-    with pytest.raises(Refused, match=re.escape(said)):
+    with pytest.raises(InvalidInput, match=re.escape(said)):
         run_batch(TWO, np.ones((3, 5)), device="cuda")
 
 
 def test_a_device_is_one_of_three():
-    with pytest.raises(Refused, match="run_batch needs device to be one of 'cpu', 'cuda', 'auto'"):
+    with pytest.raises(InvalidInput, match="run_batch needs device to be one of 'cpu', 'cuda', 'auto'"):
         run_batch(TWO, np.ones((3, 5)), device="tpu")
 
 
@@ -414,7 +414,7 @@ def test_a_sweep_with_what_a_gpu_does_not_play():
     }
     about = "got learner=LastValue, which keeps a window of rounds"
     said = f"sweep needs runs that a GPU plays, {about}; take --device auto or cpu."
-    with pytest.raises(Refused, match=re.escape(said)):
+    with pytest.raises(InvalidInput, match=re.escape(said)):
         kl.sweep(kl.Study(**mixed), device="cuda")
     assert kl.sweep(kl.Study(**mixed), jobs=1, device="auto").failed == 0
 

@@ -6,7 +6,7 @@ import pytest
 
 import klazy as kl
 from command import call_klazy
-from klazy.base.checks import Refused
+from klazy.base.checks import InvalidInput
 from klazy.studies.contenders import import_own
 from klazy.studies.replay.report import replay
 from test_arena import tiny
@@ -87,11 +87,17 @@ def test_the_list_shows_what_is_installed_and_imports_nothing(thrifty):
 
 
 def test_a_name_that_stands_for_nothing_or_for_two_things_is_refused(thrifty):
-    with pytest.raises(Refused, match="an installed learner, or module:function, got learner=thrify-learner"):
+    with pytest.raises(
+        InvalidInput, match="an installed learner, or module:function, got learner=thrify-learner"
+    ):
         import_own(["thrify-learner"], trust=True)
     install(thrifty, "rival", "thrifty-learner = rival:thrifty")
-    with pytest.raises(Refused, match="two packages offer it: rival:thrifty and thrift_of_tests:thrifty"):
+    with pytest.raises(
+        InvalidInput, match="two packages offer it: rival:thrifty and thrift_of_tests:thrifty"
+    ):
         import_own(["thrifty-learner"], trust=False)
     install(thrifty, "broken", "broken-learner = nowhere_at_all:mine")
-    with pytest.raises(Refused, match="can be imported, got learner=broken-learner; ModuleNotFoundError"):
+    with pytest.raises(
+        InvalidInput, match="can be imported, got learner=broken-learner; ModuleNotFoundError"
+    ):
         import_own(["broken-learner"], trust=False)

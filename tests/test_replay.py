@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 import klazy as kl
 from command import call_klazy
-from klazy.base.checks import Refused
+from klazy.base.checks import InvalidInput
 from klazy.live.inspection import check_store
 from klazy.live.store import open_store
 from klazy.studies.contenders import REPLAY, Counts, list_contenders
@@ -92,7 +92,7 @@ class TestATrace:
         ids=repr,
     )  # fmt: skip
     def test_that_is_wrong_is_refused_by_row_and_column(self, tmp_path, text, complaint):
-        with pytest.raises(Refused, match=re.escape(f"replay needs {complaint}")):
+        with pytest.raises(InvalidInput, match=re.escape(f"replay needs {complaint}")):
             Source(written(tmp_path, text))
 
     @given(
@@ -116,7 +116,7 @@ class TestATrace:
         if not missing or fill is None or (fill == "forward" and row == 0) or len(values) == 1:
             name = "abc"[column]
             told = f"row {row + 1}, column {name}|it has none that are complete|column {name}=missing in all rows"
-            with pytest.raises(Refused, match=told):
+            with pytest.raises(InvalidInput, match=told):
                 Source(path, fill=fill)
             return
         repaired = [list(each) for each in values]
@@ -163,7 +163,9 @@ class TestATrace:
             assert Source(f"{name}/x.{kind}").read(0, 1).tolist() == [[7.0, 7.0]]
 
     def test_of_price_relatives_is_above_zero(self, tmp_path):
-        with pytest.raises(Refused, match=r"numbers above zero, got row 2, column b='-1'; correct the file"):
+        with pytest.raises(
+            InvalidInput, match=r"numbers above zero, got row 2, column b='-1'; correct the file"
+        ):
             Source(written(tmp_path, "a,b\n1,2\n3,-1\n"), positive=True)
 
     def test_finds_its_time_column_by_its_dates_or_is_told(self, tmp_path):
@@ -172,7 +174,7 @@ class TestATrace:
             assert (source.time, source.columns, source.has_dates) == ("when", ["a", "b"], True)
             assert source.times is not None
             assert np.diff(source.times) == [3600.0]
-        with pytest.raises(Refused, match=r"a column of the file \(a, when, b\), got time=nope"):
+        with pytest.raises(InvalidInput, match=r"a column of the file \(a, when, b\), got time=nope"):
             Source(path, time="nope")
 
     @pytest.mark.parametrize(
@@ -211,7 +213,7 @@ class TestATrace:
     def test_with_a_column_in_which_everything_is_missing_is_refused(self, tmp_path, fill):
         path = written(tmp_path, "a,b\n1,\n2,NA\n")
         with pytest.raises(
-            Refused, match=r"numbers in every column, got column b=missing|a first row to fill"
+            InvalidInput, match=r"numbers in every column, got column b=missing|a first row to fill"
         ):
             Source(path, fill=fill)
 
@@ -326,7 +328,7 @@ class TestASetup:
         ids=repr,
     )
     def test_has_no_numbers_whose_products_are_none(self, options, complaint):
-        with pytest.raises(Refused, match=re.escape(f"replay needs {complaint}")):
+        with pytest.raises(InvalidInput, match=re.escape(f"replay needs {complaint}")):
             make_setup(5, **options)
 
 
@@ -544,7 +546,7 @@ class TestAReplay:
         assert report.agent("GD").origin["next_row"] == 401
         assert agent.origin["paid"]["cost"] == report.score("GD").cost
         assert agent.origin["best"] == report.best.name
-        with pytest.raises(Refused, match="Report needs name to be one of"):
+        with pytest.raises(InvalidInput, match="Report needs name to be one of"):
             report.agent("nobody")
 
     def test_adds_up_what_a_slow_reference_adds_up(self, phased):
@@ -612,7 +614,7 @@ class TestAReplay:
 
     def test_needs_rows_on_both_sides(self):
         with pytest.raises(
-            Refused, match=f"a share with {STRETCHES} rows on both sides, got train=0.5 of 30 rows"
+            InvalidInput, match=f"a share with {STRETCHES} rows on both sides, got train=0.5 of 30 rows"
         ):
             replay(rows_for("linear", 30))
 
@@ -630,9 +632,9 @@ class TestAReplay:
         saving = report.savings["baseline"]
         assert saving.cost == pytest.approx(score.cost - report.best.cost)
         assert saving.share == pytest.approx(saving.cost / score.cost)
-        with pytest.raises(Refused, match="60 rows with 3 decisions each, got baseline=59 rows with 3"):
+        with pytest.raises(InvalidInput, match="60 rows with 3 decisions each, got baseline=59 rows with 3"):
             replay(rows, baseline=made[1:])
-        with pytest.raises(Refused, match="a contender that can decide, got name=baseline"):
+        with pytest.raises(InvalidInput, match="a contender that can decide, got name=baseline"):
             report.agent("baseline")
 
     def test_charges_trades_from_where_prices_have_carried_the_shares(self, by_step):
@@ -695,7 +697,7 @@ class TestAReplay:
         assert [row["parameters"] for row in folds] == [score.parameters for score in scores]
         assert "Who paid least depends on the move cost" in report.answer
         assert report.plot("prices").axes
-        with pytest.raises(Refused, match="2 folds or more of 20 rows each, got folds=3"):
+        with pytest.raises(InvalidInput, match="2 folds or more of 20 rows each, got folds=3"):
             replay(rows, folds=3)
 
     def test_takes_prices_and_limits_by_column(self, by_step):
@@ -882,7 +884,7 @@ class TestMissingCells:
             pl.DataFrame({"eu": [None]}),
         ):
             with pytest.raises(
-                Refused, match="a row before it to fill forward from, got eu=missing; give the first"
+                InvalidInput, match="a row before it to fill forward from, got eu=missing; give the first"
             ):
                 agent.observe(row)
         agent.observe([2.0])
@@ -902,9 +904,9 @@ class TestMissingCells:
         ids=repr,
     )  # fmt: skip
     def test_are_filled_in_ways_that_make_sense_only(self, options, complaint):
-        with pytest.raises(Refused, match=re.escape(complaint)):
+        with pytest.raises(InvalidInput, match=re.escape(complaint)):
             kl.Agent(kl.GD(kl.Simplex(2), 1.0), **{"costs": kl.Linear(), **options})
-        with pytest.raises(Refused, match=r"numbers above zero for LogWealth\(\), got fill='zero'"):
+        with pytest.raises(InvalidInput, match=r"numbers above zero for LogWealth\(\), got fill='zero'"):
             replay(np.full((50, 2), 1.0), costs="log-wealth", fill="zero")
 
 
@@ -944,7 +946,7 @@ class TestAGameWithoutContent:
         ],
     )
     def test_is_refused_with_what_was_meant(self, rows, options, complaint):
-        with pytest.raises(Refused, match=re.escape(f"replay needs {complaint}")):
+        with pytest.raises(InvalidInput, match=re.escape(f"replay needs {complaint}")):
             replay(rows, **options)
 
     @pytest.mark.parametrize(
@@ -967,12 +969,12 @@ class TestAGameWithoutContent:
         ids=repr,
     )
     def test_or_with_options_that_do_not_fit_is_refused_in_the_words_of_python(self, options, complaint):
-        with pytest.raises(Refused, match=re.escape(f"replay needs {complaint}")):
+        with pytest.raises(InvalidInput, match=re.escape(f"replay needs {complaint}")):
             replay(np.ones((50, 2)), **options)
 
     def test_with_missing_cells_is_refused_in_the_words_of_who_asked(self, tmp_path):
         frame = pl.DataFrame({"a": [1.0, None], "b": [2.0, 3.0]})
-        with pytest.raises(Refused, match=re.escape("or choose fill='forward', 'zero' or 'drop'.")):
+        with pytest.raises(InvalidInput, match=re.escape("or choose fill='forward', 'zero' or 'drop'.")):
             replay(frame)
         frame.write_csv(tmp_path / "t.csv")
         ended = call_klazy("replay", "t.csv", folder=tmp_path)
@@ -1100,7 +1102,7 @@ class TestTheAnswer:
         assert len(report.plot("periods").axes[0].patches) == 30 * len(
             {*map(id, report.plot("periods").axes[0].containers)}
         )
-        with pytest.raises(Refused, match="several prices of moving"):
+        with pytest.raises(InvalidInput, match="several prices of moving"):
             report.plot("prices")
 
 

@@ -15,7 +15,7 @@ import polars as pl
 import pytest
 
 from command import call_klazy
-from klazy.base.checks import Refused
+from klazy.base.checks import InvalidInput
 from klazy.base.files import lock_file
 from klazy.studies import results
 from klazy.studies.paper import EXPERIMENTS, PRESETS, report, section
@@ -392,7 +392,7 @@ class TestCommand:
         assert len(pl.read_parquet((out / "paper" / "example-i" / "results.parquet").read_bytes()))
         (out / "extras").symlink_to(tmp_path / "mine")
         with pytest.raises(
-            Refused, match=r"reproduce needs folders of its own, got folder=.*extras; remove that link"
+            InvalidInput, match=r"reproduce needs folders of its own, got folder=.*extras; remove that link"
         ):
             Stored(out / "extras" / "kept", "title", ["words"], {}, {}, {}, "").write_files()
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import klazy as kl
-from klazy.base.checks import Refused
+from klazy.base.checks import InvalidInput
 from klazy.live.inspection import check_store
 from klazy.live.store import open_store
 
@@ -170,7 +170,7 @@ def test_without_names_rows_and_decisions_are_arrays():
     x = agent.observe([1.0, 0.0, 0.0])
     assert isinstance(x, np.ndarray)
     assert x.tobytes() == agent.x.tobytes()
-    with pytest.raises(Refused, match="needs columns for a row by name"):
+    with pytest.raises(InvalidInput, match="needs columns for a row by name"):
         agent.observe({"eu": 1.0, "us": 0.0, "asia": 0.0})
 
 
@@ -196,7 +196,7 @@ def test_a_bad_row_is_refused_by_name_and_changes_nothing(message, kept, file):
     agent = kl.Agent.open(file, learner, **options) if kept else kl.Agent(learner, **options)
     agent.observe(ROWS[0])
     before = remember(agent)
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(InvalidInput) as refused:
         agent.observe(BAD_ROWS[message])
     assert str(refused.value) == message
     assert remember(agent) == before
@@ -246,7 +246,7 @@ MISUSES = {
 
 @pytest.mark.parametrize("message", MISUSES)
 def test_misuse_is_refused_with_a_remedy(message):
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(InvalidInput) as refused:
         MISUSES[message]()
     assert str(refused.value) == message
 
@@ -260,7 +260,7 @@ def test_misuse_is_refused_with_a_remedy(message):
 )  # fmt: skip
 def test_the_terms_of_a_stored_agent_do_not_change(file, changed):
     (name,) = changed
-    with pytest.raises(Refused, match=f"Agent.open needs the {name} of 'agent' in"):
+    with pytest.raises(InvalidInput, match=f"Agent.open needs the {name} of 'agent' in"):
         open_twice(file, **changed)
 
 
@@ -288,9 +288,9 @@ def test_an_agent_goes_on_in_a_store_as_it_was_in_memory(file, guards):
         file, make_agent("k-lazyGD", guards=guards, origin={"trace": "march.csv"}), name="eu"
     ) as stored:
         assert remember(stored) == remember(agent)  # what there is goes on
-    with pytest.raises(Refused, match="leave costs out: the agent has its own"):
+    with pytest.raises(InvalidInput, match="leave costs out: the agent has its own"):
         kl.Agent.open(file, agent, costs=kl.Linear())
-    with pytest.raises(Refused, match=r"Agent\.open needs the costs of 'eu'"):
+    with pytest.raises(InvalidInput, match=r"Agent\.open needs the costs of 'eu'"):
         kl.Agent.open(file, make_agent("k-lazyGD", "quadratic"), name="eu")
 
 
@@ -373,9 +373,9 @@ class TestForecasts:
 
     def test_of_a_learner_that_takes_none_is_refused_and_so_is_a_bad_one(self):
         agent = kl.Agent(kl.GD(SIMPLEX, 2.0), costs=kl.Linear(), columns=COLUMNS)
-        with pytest.raises(Refused, match=r"Agent\.observe needs a learner that accepts hints"):
+        with pytest.raises(InvalidInput, match=r"Agent\.observe needs a learner that accepts hints"):
             agent.observe(name_row(ROWS[0]), name_row(ROWS[1]))
         agent = kl.Agent(kl.MemoryGD(SIMPLEX, 2.0, kl.memories.Full()), costs=kl.Linear(), columns=COLUMNS)
-        with pytest.raises(Refused, match="missing='us', 'asia'"):
+        with pytest.raises(InvalidInput, match="missing='us', 'asia'"):
             agent.observe(name_row(ROWS[0]), {"eu": 1.0})
         assert agent.t == 1

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import klazy as kl
-from klazy.base.checks import Refused
+from klazy.base.checks import InvalidInput
 from klazy.live import schema
 from klazy.live.inspection import check_store
 from klazy.live.store import open_store
@@ -177,7 +177,7 @@ class TestVersions:
         monkeypatch.setattr(schema, "VERSION", 3)
         monkeypatch.setattr(schema, "STEPS", steps)
         words = "Agent.open needs tables of version 3, got version=1; open the store once without read_only"
-        with pytest.raises(Refused, match=words):
+        with pytest.raises(InvalidInput, match=words):
             kl.Agent.open(place, read_only=True)
         for t in (6, 7):
             with open_step(place) as agent:
@@ -194,11 +194,11 @@ class TestVersions:
             newer.setattr(schema, "VERSION", 2)
             wrong = ("CREATE TABLE extras (x INTEGER)", "SELECT x FROM nowhere")
             newer.setattr(schema, "STEPS", {1: schema.Step(wrong, wrong)})
-            with pytest.raises(Refused, match="nowhere"):
+            with pytest.raises(InvalidInput, match="nowhere"):
                 open_step(place)
         with open_step(place) as agent:
             assert seen(agent) == seen(in_memory(5))
-            with pytest.raises(Refused, match="extras"):
+            with pytest.raises(InvalidInput, match="extras"):
                 store_of(agent).ask("SELECT * FROM extras")
 
     @pytest.mark.parametrize("version", [0, schema.VERSION + 1])
@@ -214,7 +214,7 @@ class TestVersions:
         remedy = "install a newer klazy" if version else "no klazy has made such tables; set the version to"
         message = f"Agent.open needs tables of version {schema.VERSION}, got version={version}; {remedy}"
         for read_only in (False, True):
-            with pytest.raises(Refused, match=message):
+            with pytest.raises(InvalidInput, match=message):
                 kl.Agent.open(place, read_only=read_only)
         set_version(schema.VERSION)
         with open_step(place) as agent:

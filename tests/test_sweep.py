@@ -30,7 +30,7 @@ import own
 from cases import PUBLIC, THUMBS
 from command import call_klazy
 from klazy.base import parallel
-from klazy.base.checks import Refused
+from klazy.base.checks import InvalidInput
 from klazy.base.files import lock_file
 from klazy.sequences import Scenario
 from klazy.studies import results
@@ -86,16 +86,16 @@ class TestAStudySays:
         ids=lambda value: str(value)[:60],
     )  # fmt: skip
     def test_what_is_wrong_by_key_value_and_what_is_allowed(self, changes, complaint):
-        with pytest.raises(Refused) as refused:
+        with pytest.raises(InvalidInput) as refused:
             study(**changes)
         assert complaint in str(refused.value)
         assert str(refused.value).endswith(REMEDY)
 
     def test_that_it_is_too_large_before_anything_is_listed(self):
         huge = study(learners=[LAZY | {"k": list(range(1, 3001)), "sigma": {"linspace": [1, 2, 3000]}}])
-        with pytest.raises(Refused, match="at most 20,000,000 runs, got runs=36,000,000"):
+        with pytest.raises(InvalidInput, match="at most 20,000,000 runs, got runs=36,000,000"):
             list(list_tasks(Study(**huge.to_dict() | {"movement_weight": [1.0, 2.0]})))
-        with pytest.raises(Refused, match="needs seed to be less than or equal to 9223372036854775807"):
+        with pytest.raises(InvalidInput, match="needs seed to be less than or equal to 9223372036854775807"):
             study(seed=2**70)
 
     def test_all_that_is_wrong_at_once(self):
@@ -379,7 +379,9 @@ class TestAFailure:
         for name in ("rounds", "hitting_curve", "switching_curve", "cost"):
             assert (found.rows[name].is_null() == found.rows["error"].is_not_null()).all(), name
         (error,) = set(found.rows.filter(pl.col("period") == 50)["error"])
-        assert error == "Refused: square_wave needs T >= k=50, one block at least, got T=20; play longer."
+        assert (
+            error == "InvalidInput: square_wave needs T >= k=50, one block at least, got T=20; play longer."
+        )
 
     def test_of_somebodys_recipe_is_that_of_its_runs_alone(self):
         crooked = {"recipe": "own:crooked", "how": ["exit", "shape"]}
@@ -387,7 +389,7 @@ class TestAFailure:
         assert (found.runs, found.failed) == (9, 6)
         assert set(found.rows["error"].drop_nulls()) == {
             "SystemExit: 3",
-            "Refused: own:crooked needs a comparator of shape (9, 1), got its shape=(8, 1); give a point per round.",
+            "InvalidInput: own:crooked needs a comparator of shape (9, 1), got its shape=(8, 1); give a point per round.",
         }
 
     def test_that_ends_the_process_is_found_among_the_others(self):
@@ -459,7 +461,7 @@ while killed:
         (tmp_path / "part-junk.parquet").write_bytes(b"junk")
         for reads in (lambda: load_sweep(tmp_path), lambda: sweep(study(), tmp_path, jobs=1)):
             with pytest.raises(
-                Refused, match=r"files that klazy wrote, got file=.*part-junk.parquet; take it out"
+                InvalidInput, match=r"files that klazy wrote, got file=.*part-junk.parquet; take it out"
             ):
                 reads()
 
@@ -584,7 +586,7 @@ class TestElsewhere:
     def test_a_dask_scheduler_without_workers_is_refused(self, dask, monkeypatch):
         monkeypatch.setattr(parallel, "_SECONDS", 1)
         complaint = f"sweep needs a dask scheduler with workers, got address={dask.address}; start one, none came in 1 seconds."
-        with pytest.raises(Refused, match=re.escape(complaint)):
+        with pytest.raises(InvalidInput, match=re.escape(complaint)):
             sweep(study(), backend="dask", address=dask.address)
 
     @pytest.mark.parametrize(
@@ -707,7 +709,7 @@ class TestASummary:
 
     @pytest.mark.parametrize("metric", ["k", "seed", "regrets"])
     def test_is_of_a_metric(self, drawn, metric):
-        with pytest.raises(Refused, match=f"metric to be one of .* got metric='{metric}'"):
+        with pytest.raises(InvalidInput, match=f"metric to be one of .* got metric='{metric}'"):
             drawn.cells(metric)
 
     def test_shows_the_best_cell_of_each_learner_and_says_when_it_is_at_a_limit_of_its_grid(self, drawn):
@@ -964,10 +966,10 @@ k = { powers = [2, 0, 3] }
         ended = call_klazy("sweep", "none.toml", "--jobs", 1, folder=tmp_path)
         assert ended.status == 2
         assert ended.stderr.startswith(
-            "sweep needs a run that works, got failed=12 of 12 runs; the first failed with Refused: square_wave needs T >= k=50"
+            "sweep needs a run that works, got failed=12 of 12 runs; the first failed with InvalidInput: square_wave needs T >= k=50"
         )
         assert "12 runs: 12 computed, 0 reused, 12 failed" in ended.stdout
-        assert "all 12 runs failed, the first with Refused: square_wave" in self.klazy(
+        assert "all 12 runs failed, the first with InvalidInput: square_wave" in self.klazy(
             "plot", "none", folder=tmp_path, status=2
         )
 

@@ -113,7 +113,7 @@ class TestEveryRule:
             assert np.array_equal(np.vstack(points), whole.x)
 
     def test_refuses_costs_of_another_family(self, family, domain):
-        with pytest.raises(kl.base.checks.Refused, match="needs costs of the family"):
+        with pytest.raises(kl.base.checks.InvalidInput, match="needs costs of the family"):
             kl.run(kl.LastValue(domain, family=family), kl.contrib.HingeCosts(np.ones((4, 3)), np.ones(4)))
 
 

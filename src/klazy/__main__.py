@@ -4,7 +4,7 @@ import os
 import sys
 from typing import NoReturn
 
-from klazy.base.checks import Refused, refusal
+from klazy.base.checks import InvalidInput, invalid
 from klazy.base.install import MissingPackage, make_missing
 from klazy.base.signals import end_at_signals
 
@@ -36,7 +36,7 @@ def main() -> None:
             app(prog_name="klazy")
         finally:
             sys.stdout.flush()
-    except (Refused, MissingPackage) as wrong:
+    except (InvalidInput, MissingPackage) as wrong:
         say(str(wrong), file=sys.stderr)
         sys.exit(2)
     # The disk may be full, for example.
@@ -45,9 +45,9 @@ def main() -> None:
         _end(2)
 
 
-def _explain(failed: OSError) -> Refused:
+def _explain(failed: OSError) -> InvalidInput:
     where = "standard output" if failed.filename is None else failed.filename
-    return refusal(
+    return invalid(
         "klazy", "files that it can read and write", "file", where, failed.strerror or repr(failed)
     )
 

@@ -19,9 +19,9 @@ from klazy.base.checks import (
     FINITE,
     LARGEST,
     Array,
+    invalid,
     positive,
     real_array,
-    refusal,
     rows,
     vector,
     whole,
@@ -191,7 +191,7 @@ class FamilyCosts(Costs):
         self.dim = self.data.shape[1] - family.extras
         if self.dim < 1:
             wanted = f"rows of at least {1 + family.extras} numbers"
-            raise refusal(self._owner, wanted, f"{name} of shape", self.data.shape, "give longer rows")
+            raise invalid(self._owner, wanted, f"{name} of shape", self.data.shape, "give longer rows")
         names = read_columns(data)
         self.columns = None if names is None else names[: self.dim]
         family.check(self.dim)
@@ -215,7 +215,7 @@ class FamilyCosts(Costs):
             if shapes != (x.shape[:-1], x.shape):
                 wanted = f"a value of shape {x.shape[:-1]} and a gradient of shape {x.shape} at x of shape {x.shape}"
                 remedy = "act on the last axis, as np.vecdot and sum(axis=-1) do"
-                raise refusal(type(self._family).__name__, wanted, "shapes", shapes, remedy)
+                raise invalid(type(self._family).__name__, wanted, "shapes", shapes, remedy)
 
     def __init_subclass__(cls) -> None:
         names = ("value", "values", "subgradient", "subgradients")
@@ -425,7 +425,7 @@ def _label(features: ArrayLike, labels: ArrayLike, owner: str) -> Array:
     given = rows(features, "features", owner)
     signs = real_array(labels, "labels", owner)
     if signs.shape != (len(given),) or not np.isin(signs, (-1.0, 1.0)).all():
-        raise refusal(owner, f"T={len(given)} labels -1 or +1", "labels", labels, "recode the classes")
+        raise invalid(owner, f"T={len(given)} labels -1 or +1", "labels", labels, "recode the classes")
     return signs[:, None] * given
 
 
@@ -468,7 +468,7 @@ class CallableCosts(Costs):
         )
         for name, function in (("value", value), ("subgradient", subgradient)):
             if not callable(function):
-                raise refusal(
+                raise invalid(
                     "CallableCosts",
                     f"a function {name}(t, x)",
                     name,
@@ -652,11 +652,11 @@ def _number(value: Any, t: int, owner: str) -> float:
     """Return what a function gave for f_t(x) as a float; it may be infinite."""
     remedy = "return f_t(x) as a float"
     if isinstance(value, np.ndarray) and value.ndim > 0:
-        raise refusal(owner, "one number", f"value({t}) of shape", value.shape, remedy)
+        raise invalid(owner, "one number", f"value({t}) of shape", value.shape, remedy)
     try:
         return float(value)
     except (TypeError, ValueError):
-        raise refusal(owner, "one number", f"value({t})", repr(value), remedy) from None
+        raise invalid(owner, "one number", f"value({t})", repr(value), remedy) from None
 
 
 def read_columns(data: Any) -> tuple[str, ...] | None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from klazy.base.checks import Array, positive, real_array, refusal
+from klazy.base.checks import Array, invalid, positive, real_array
 from klazy.base.config import Config
 from klazy.kernels import codes
 from klazy.sets import ConvexSet
@@ -127,7 +127,7 @@ class Family(Config, ABC):
             If numbers are not above zero that must be.
         """
         if self.positive and rows.min() <= 0.0:
-            raise refusal(owner, f"{name} > 0", name, rows.min(), "divide prices by the last")
+            raise invalid(owner, f"{name} > 0", name, rows.min(), "divide prices by the last")
 
     def costs(self, rows: ArrayLike) -> Costs:
         """Make costs of rows.
@@ -546,7 +546,7 @@ class WeightedQuadratic(Family):
     def check_rows(self, rows: Array, name: str, owner: str) -> None:
         least = rows[..., -1].min()
         if least < 0.0:
-            raise refusal(owner, "weight >= 0", "weight", least, "a negative one is not convex")
+            raise invalid(owner, "weight >= 0", "weight", least, "a negative one is not convex")
 
     def value(self, row: Array, x: Array) -> Array:
         gap = x - row[..., :-1]
@@ -614,7 +614,7 @@ class Pinball(Family):
         for name, given in (("short", short), ("excess", excess)):
             price = np.atleast_1d(real_array(given, name, "Pinball"))
             if price.ndim != 1 or price.size == 0 or (price < 0).any():
-                raise refusal("Pinball", f"{name} >= 0", name, given, "a negative price is not convex")
+                raise invalid("Pinball", f"{name} >= 0", name, given, "a negative price is not convex")
             if (price == price[0]).all():
                 price = price[:1]
             prices[name] = price
@@ -624,7 +624,7 @@ class Pinball(Family):
         for name, price in (("short", self.short), ("excess", self.excess)):
             if price.size not in (1, dim):
                 remedy = "give one number, or one per coordinate"
-                raise refusal("Pinball", f"one {name} or {dim} of them", name, price.tolist(), remedy)
+                raise invalid("Pinball", f"one {name} or {dim} of them", name, price.tolist(), remedy)
 
     def value(self, row: Array, x: Array) -> Array:
         return (self.short * np.maximum(row - x, 0.0) + self.excess * np.maximum(x - row, 0.0)).sum(axis=-1)

@@ -11,7 +11,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from klazy.base.checks import Array, coordinates, non_negative, real_array, refusal, rows
+from klazy.base.checks import Array, coordinates, invalid, non_negative, real_array, rows
 from klazy.base.config import Config
 from klazy.families import LogWealth
 from klazy.kernels import codes
@@ -74,7 +74,7 @@ class Movement(Config, ABC):
         owner = type(self).__name__
         weights = real_array(weight, "weight", owner)
         if weights.ndim > 1 or weights.size == 0 or (weights < 0).any():
-            raise refusal(
+            raise invalid(
                 owner, "weights >= 0, one or one per round", "weight", weight, "give a number or a vector"
             )
         kept = float(weights) if weights.ndim == 0 else weights
@@ -115,7 +115,7 @@ class Movement(Config, ABC):
         """
         weight = np.atleast_1d(self.weight)
         if weight.size not in (1, T):
-            raise refusal(
+            raise invalid(
                 type(self).__name__,
                 f"one weight or T={T} of them",
                 "weights",
@@ -470,7 +470,7 @@ class MahalanobisMovement(Movement):
     def check(self, dim: int) -> None:
         if len(self.A) != dim:
             remedy = "give one row and one column per coordinate"
-            raise refusal("MahalanobisMovement", f"shape ({dim}, {dim})", "A of shape", self.A.shape, remedy)
+            raise invalid("MahalanobisMovement", f"shape ({dim}, {dim})", "A of shape", self.A.shape, remedy)
 
     def stretch(self, dim: int) -> Array:
         return self._spectrum[0]
@@ -514,7 +514,7 @@ class DriftedMovement(Movement):
         ratios = rows(relatives, "relatives", "DriftedMovement")
         if ratios.min() <= 0.0:
             remedy = "divide prices by the last"
-            raise refusal("DriftedMovement", "price relatives > 0", "relatives", ratios.min(), remedy)
+            raise invalid("DriftedMovement", "price relatives > 0", "relatives", ratios.min(), remedy)
         self._keep(relatives=ratios)
 
     def distance(self, delta: Array) -> Array:
@@ -527,13 +527,13 @@ class DriftedMovement(Movement):
         if self.relatives.shape[1] != dim:
             shape = self.relatives.shape
             remedy = "give one column per coordinate"
-            raise refusal("DriftedMovement", f"shape (T, {dim})", "relatives of shape", shape, remedy)
+            raise invalid("DriftedMovement", f"shape (T, {dim})", "relatives of shape", shape, remedy)
 
     def weights(self, T: int) -> Array:
         if len(self.relatives) != T:
             shape = self.relatives.shape
             remedy = "give those of every round"
-            raise refusal("DriftedMovement", f"T={T} rows", "relatives of shape", shape, remedy)
+            raise invalid("DriftedMovement", f"T={T} rows", "relatives of shape", shape, remedy)
         return super().weights(T)
 
     def steps(self, x: Array, before: Array, first: int = 1) -> Array:
@@ -604,7 +604,7 @@ class ImpactMovement(Movement):
         prices = _check_prices(scale, "scale", "ImpactMovement")
         if np.min(prices) <= 0.0:
             remedy = "give a number above zero, or one per coordinate"
-            raise refusal("ImpactMovement", "scale > 0", "scale", scale, remedy)
+            raise invalid("ImpactMovement", "scale > 0", "scale", scale, remedy)
         self._keep(scale=prices)
 
     def distance(self, delta: Array) -> Array:
@@ -690,7 +690,7 @@ def as_movement(
     movement : Movement or str
         A movement cost, or ``"l2"``, ``"l1"``, ``"tv"``, ``"fee"``, ``"squared"`` or ``"impact"``.
     owner : str, optional
-        Who needs it, for the message of a refusal.
+        Who needs it, for the error message.
     weight : array_like, optional
         The price of a unit of movement, for a short name. Default: 1.
     drifting : bool, optional
@@ -714,7 +714,7 @@ def as_movement(
     """
     if isinstance(movement, DriftedMovement) and not drifting:
         remedy = "write TVMovement(...) here, and charge it in run"
-        raise refusal(owner, "a price of the step alone", "movement", "a DriftedMovement", remedy)
+        raise invalid(owner, "a price of the step alone", "movement", "a DriftedMovement", remedy)
     if isinstance(movement, Movement):
         return movement
     short_names = list_short_names()
@@ -723,8 +723,8 @@ def as_movement(
     if isinstance(movement, str):
         names = ", ".join(map(repr, short_names))
         remedy = "write 'l2', or L2Movement(1.0)"
-        raise refusal(owner, f"a movement cost, or one of {names}", "movement", repr(movement), remedy)
-    raise refusal(owner, "a movement cost", "movement", repr(movement), f"write L2Movement({movement!r})")
+        raise invalid(owner, f"a movement cost, or one of {names}", "movement", repr(movement), remedy)
+    raise invalid(owner, "a movement cost", "movement", repr(movement), f"write L2Movement({movement!r})")
 
 
 def suit_movement(domain: ConvexSet, weight: ArrayLike = 1.0) -> Movement:
@@ -757,7 +757,7 @@ def _check_prices(value: ArrayLike, name: str, owner: str) -> float | Array:
     """Check a price, or one per coordinate, none negative."""
     prices = real_array(value, name, owner)
     if prices.ndim > 1 or prices.size == 0 or (prices < 0).any():
-        raise refusal(owner, f"{name} >= 0", name, prices.tolist(), "give a number or one per coordinate")
+        raise invalid(owner, f"{name} >= 0", name, prices.tolist(), "give a number or one per coordinate")
     return float(prices) if prices.ndim == 0 else prices
 
 
@@ -765,13 +765,13 @@ def _check_matrix(A: ArrayLike, owner: str) -> Array:
     """Check a symmetric matrix without negative eigenvalues, up to rounding."""
     matrix = real_array(A, "A", owner)
     if matrix.ndim != 2 or matrix.size == 0 or matrix.shape[0] != matrix.shape[1]:
-        raise refusal(owner, "a square matrix", "A of shape", matrix.shape, "give one of shape (d, d)")
+        raise invalid(owner, "a square matrix", "A of shape", matrix.shape, "give one of shape (d, d)")
     rounding = 1e-12 * float(np.abs(matrix).max())
     if np.abs(matrix - matrix.T).max() > rounding:
-        raise refusal(owner, "a symmetric matrix", "A", matrix.tolist(), "use (A + A.T) / 2")
+        raise invalid(owner, "a symmetric matrix", "A", matrix.tolist(), "use (A + A.T) / 2")
     matrix = 0.5 * (matrix + matrix.T)
     least = float(np.linalg.eigvalsh(matrix).min())
     if least < -len(matrix) * rounding:
         remedy = "give a covariance matrix, say"
-        raise refusal(owner, "eigenvalues >= 0", "the least", least, remedy)
+        raise invalid(owner, "eigenvalues >= 0", "the least", least, remedy)
     return matrix

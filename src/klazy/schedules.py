@@ -14,7 +14,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from klazy.base.checks import LARGEST, SMALLEST, Array, non_negative, number, positive, refusal, vector
+from klazy.base.checks import LARGEST, SMALLEST, Array, invalid, non_negative, number, positive, vector
 from klazy.base.config import Config
 from klazy.kernels import codes
 
@@ -100,7 +100,7 @@ class Schedule(Config, ABC):
     def _check(self, t: int) -> float:
         sigma = self(t)
         if not sigma >= SMALLEST:
-            raise refusal(
+            raise invalid(
                 type(self).__name__,
                 f"sigma > 0 ({SMALLEST} at least) at every round",
                 f"sigma({t})",
@@ -181,7 +181,7 @@ class Sqrt(Schedule):
     def __init__(self, c: float, offset: float = 0.0) -> None:
         offset = number(offset, "offset", "Sqrt")
         if offset <= -1:
-            raise refusal(
+            raise invalid(
                 "Sqrt", "offset > -1, so that sigma > 0 at every round", "offset", offset, "use offset=0"
             )
         self._keep(c=positive(c, "c", "Sqrt"), offset=offset)
@@ -275,7 +275,7 @@ class ScaleFree(Schedule):
             weight = vector(movement_weight, "movement_weight", "ScaleFree", limit=_WIDEST)
             if weight.min() < 0.0:
                 remedy = "give zero or positive numbers"
-                raise refusal("ScaleFree", "movement_weight >= 0", "movement_weight", weight.min(), remedy)
+                raise invalid("ScaleFree", "movement_weight >= 0", "movement_weight", weight.min(), remedy)
         else:
             weight = non_negative(movement_weight, "movement_weight", "ScaleFree", limit=_WIDEST)
         self._keep(

@@ -18,7 +18,7 @@ from audit import amount, record
 
 import klazy as kl
 from cases import gradients
-from klazy.base.checks import Refused
+from klazy.base.checks import InvalidInput
 from klazy.live import stored
 from klazy.live.inspection import check_store
 from klazy.live.store import open_store
@@ -290,7 +290,7 @@ class TestEveryBit:
             try:
                 with open_step(file, name="b") as agent:
                     same = seen(agent) == twin
-            except Refused:
+            except InvalidInput:
                 refused += 1
                 continue
             if not same:
@@ -318,7 +318,7 @@ class TestEveryBit:
                 try:
                     with open_step(killed) as agent:
                         assert seen(agent) == twins[agent.t - 1], bit
-                except Refused:
+                except InvalidInput:
                     continue
         what = "bits of the files of an agent that was killed, flipped"
         record("bits-killed", what, count, "refused, or a state that it had")

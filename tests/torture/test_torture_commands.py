@@ -1,4 +1,4 @@
-"""Commands under hostile files, paths, settings and signals: one refusal and a status, and nobody left behind."""
+"""Commands under hostile files, paths, settings and signals: one error and a status, and nobody left behind."""
 
 import json
 import os
@@ -96,7 +96,7 @@ NUMBERS = ("1e308", "-1e308", "1e-308", "5e-324", "inf", "nan", "1e16", "-1", "x
 
 
 def assert_refused(ended: Ended, what: str) -> None:
-    """One refusal of klazy or of its options, no traceback, no sequence that a terminal obeys."""
+    """One error of klazy or of its options, no traceback, no sequence that a terminal obeys."""
     assert ended.status == 2, (what, ended)
     assert " needs " in ended.stderr or "Invalid value" in ended.stderr, (what, ended.stderr)
     assert "Traceback" not in ended.stderr, (what, ended.stderr)

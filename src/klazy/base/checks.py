@@ -31,13 +31,13 @@ DEEPEST = (
 )
 
 
-class Refused(ValueError):
-    """An error in the input, found where it entered; its message is all that a user needs."""
+class InvalidInput(ValueError):
+    """An error in the input, found where it entered; its message says all that a user needs."""
 
 
-def refusal(owner: str, condition: str, name: str, value: object, remedy: str) -> Refused:
+def invalid(owner: str, condition: str, name: str, value: object, remedy: str) -> InvalidInput:
     """Make the error for a value, in the one form that all of them have."""
-    return Refused(f"{owner} needs {condition}, got {name}={value}; {remedy}.")
+    return InvalidInput(f"{owner} needs {condition}, got {name}={value}; {remedy}.")
 
 
 def check_depth(value: dict[str, Any], owner: str) -> None:
@@ -54,7 +54,7 @@ def check_depth(value: dict[str, Any], owner: str) -> None:
             return
         level = inner
     condition = f"at most {DEEPEST} levels of lists and objects"
-    raise refusal(owner, condition, "depth", f"more than {DEEPEST}", "describe it with fewer")
+    raise invalid(owner, condition, "depth", f"more than {DEEPEST}", "describe it with fewer")
 
 
 def real_array(values: ArrayLike, name: str, owner: str, *, limit: float = LARGEST) -> Array:
@@ -64,17 +64,17 @@ def real_array(values: ArrayLike, name: str, owner: str, *, limit: float = LARGE
     for NaN and inf.
     """
     if type(values) is not np.ndarray and hides_entries(values):
-        raise refusal(
+        raise invalid(
             owner, "numbers that are all there", name, "a masked array", "fill or remove what is masked"
         )
     try:
         array = np.asarray(values)
     except ValueError:
-        raise refusal(
+        raise invalid(
             owner, "rows of equal length", name, "a ragged list", "give every row the same length"
         ) from None
     if array.dtype.kind not in "fiu":
-        raise refusal(
+        raise invalid(
             owner, "real numbers", name, f"an array of dtype {array.dtype}", "convert it to float64"
         )
     if array.dtype != np.float64 or not array.flags.c_contiguous:
@@ -85,15 +85,15 @@ def real_array(values: ArrayLike, name: str, owner: str, *, limit: float = LARGE
     return array
 
 
-def _refuse_entry(array: Array, name: str, owner: str, limit: float) -> Refused:
+def _refuse_entry(array: Array, name: str, owner: str, limit: float) -> InvalidInput:
     """Make the error for the first number that is NaN, infinite or too large."""
     fits = np.abs(array) <= limit
     where = tuple(int(i) for i in np.argwhere(~fits)[0])
     entry = f"{name}{list(where)}" if where else name
     value = array[where]
     if np.isfinite(value):
-        return refusal(owner, f"numbers within +-{limit:g}", entry, value, "use larger units")
-    return refusal(owner, "finite numbers", entry, value, "remove or fill NaN and inf")
+        return invalid(owner, f"numbers within +-{limit:g}", entry, value, "use larger units")
+    return invalid(owner, "finite numbers", entry, value, "remove or fill NaN and inf")
 
 
 def hides_entries(values: Any) -> bool:
@@ -124,7 +124,7 @@ def vector(
     array = real_array(values, name, owner, limit=limit)
     if array.ndim != 1 or array.size == 0 or (dim is not None and array.size != dim):
         wanted = f"({dim},)" if dim is not None else "(d,)"
-        raise refusal(
+        raise invalid(
             owner, f"shape {wanted}", f"{name} of shape", array.shape, "give one number per coordinate"
         )
     return array
@@ -146,7 +146,7 @@ def rows(
     )
     if not fits:
         wanted = f"({T or 'T'}, {dim or 'd'})"
-        raise refusal(owner, f"shape {wanted}", f"{name} of shape", array.shape, "give one row per round")
+        raise invalid(owner, f"shape {wanted}", f"{name} of shape", array.shape, "give one row per round")
     return array
 
 
@@ -163,10 +163,10 @@ def number(value: Any, name: str, owner: str, *, limit: float = LARGEST) -> floa
     real = isinstance(value, numbers.Real) and not isinstance(value, bool)
     finite: Any = FINITE
     if not real or not -finite <= value <= finite:
-        raise refusal(owner, f"a finite number {name}", name, _spell(value), "give a float")
+        raise invalid(owner, f"a finite number {name}", name, _spell(value), "give a float")
     result = float(value)
     if not -limit <= result <= limit:
-        raise refusal(owner, f"{name} within +-{limit:g}", name, _spell(value), "use larger units")
+        raise invalid(owner, f"{name} within +-{limit:g}", name, _spell(value), "use larger units")
     return result
 
 
@@ -189,9 +189,9 @@ def positive(
     """Return a number above zero, not so small that squares vanish."""
     result = number(value, name, owner, limit=limit)
     if result <= 0:
-        raise refusal(owner, f"{name} > 0", name, value, remedy)
+        raise invalid(owner, f"{name} > 0", name, value, remedy)
     if result < SMALLEST:
-        raise refusal(owner, f"{name} >= {SMALLEST:g}", name, value, "use smaller units")
+        raise invalid(owner, f"{name} >= {SMALLEST:g}", name, value, "use smaller units")
     return result
 
 
@@ -199,7 +199,7 @@ def non_negative(value: Any, name: str, owner: str, *, limit: float = LARGEST) -
     """Return a number at or above zero."""
     result = number(value, name, owner, limit=limit)
     if result < 0:
-        raise refusal(owner, f"{name} >= 0", name, value, "give zero or a positive number")
+        raise invalid(owner, f"{name} >= 0", name, value, "give zero or a positive number")
     return result
 
 
@@ -207,7 +207,7 @@ def whole(value: Any, name: str, owner: str, condition: str, remedy: str) -> int
     """Return an integer of at least one; 3.0 counts as 3, 2.5 is rejected."""
     result = number(value, name, owner)
     if result < 1 or result != int(result):
-        raise refusal(owner, condition, name, value, remedy)
+        raise invalid(owner, condition, name, value, remedy)
     return int(result)
 
 
@@ -215,14 +215,14 @@ def size(value: Any, name: str, owner: str, condition: str, remedy: str) -> int:
     """Return a number of rounds or coordinates, for which there will be an array."""
     result = whole(value, name, owner, condition, remedy)
     if result > LARGEST_SIZE:
-        raise refusal(owner, f"{name} <= {LARGEST_SIZE}", name, value, "no memory holds more")
+        raise invalid(owner, f"{name} <= {LARGEST_SIZE}", name, value, "no memory holds more")
     return result
 
 
 def check_flag(value: Any, name: str, owner: str) -> bool:
     """Return True or False; reject what merely counts as one of them."""
     if not isinstance(value, bool | np.bool_):
-        raise refusal(
+        raise invalid(
             owner, f"{name} to be True or False", name, repr(value), f"write {name}=True or {name}=False"
         )
     return bool(value)
@@ -237,7 +237,7 @@ def file_path(value: Any, name: str, owner: str) -> Path:
                 return path
         except (TypeError, ValueError):  # bytes, or letters that no file name can have
             pass
-    raise refusal(owner, "the path of a file", name, repr(value), "give a str or a Path")
+    raise invalid(owner, "the path of a file", name, repr(value), "give a str or a Path")
 
 
 def seeded(seed: Any, owner: str) -> "np.random.Generator":  # quoted: numpy.random loads slowly
@@ -245,7 +245,7 @@ def seeded(seed: Any, owner: str) -> "np.random.Generator":  # quoted: numpy.ran
     try:
         return np.random.default_rng(seed)
     except (TypeError, ValueError):
-        raise refusal(
+        raise invalid(
             owner, "a seed that numpy.random.default_rng takes", "seed", repr(seed), "give a whole number"
         ) from None
 
@@ -254,7 +254,7 @@ def one_of(value: str, name: str, owner: str, allowed: tuple[str, ...]) -> str:
     """Return ``value`` if it is one of the allowed words."""
     if not isinstance(value, str) or value not in allowed:
         words = ", ".join(map(repr, allowed))
-        raise refusal(owner, f"{name} to be one of {words}", name, repr(value), "choose one of these")
+        raise invalid(owner, f"{name} to be one of {words}", name, repr(value), "choose one of these")
     return value
 
 

@@ -13,7 +13,7 @@ from typing import Any, ClassVar, NoReturn, Self
 
 import numpy as np
 
-from klazy.base.checks import check_depth, freeze, refusal
+from klazy.base.checks import check_depth, freeze, invalid
 from klazy.base.html import load_macros, show_card
 from klazy.base.options import explain_arguments
 
@@ -280,7 +280,7 @@ def _build(cls: type, data: dict[str, Any]) -> Any:
     name = data.get("class")
     kind = _find(cls, str(name))
     if kind is None:
-        raise refusal(cls.__name__, "a known class", "class", repr(name), "import the module that defines it")
+        raise invalid(cls.__name__, "a known class", "class", repr(name), "import the module that defines it")
     arguments = {}
     for key, value in data.items():
         if key != "class":

@@ -8,7 +8,7 @@ from functools import wraps
 from inspect import signature
 from typing import Any, ParamSpec, TypeVar
 
-from klazy.base.checks import Refused
+from klazy.base.checks import InvalidInput
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -60,7 +60,7 @@ def explain_arguments(function: Callable[P, R]) -> Callable[P, R]:
     def call(*args: P.args, **options: P.kwargs) -> R:
         try:
             return function(*args, **options)
-        except Refused as rejected:
+        except InvalidInput as rejected:
             raise rejected.with_traceback(None) from rejected.__cause__
         except TypeError as failed:
             problem = _find_unknown(function, args, options)

@@ -12,7 +12,7 @@ from functools import partial
 from importlib import import_module
 from typing import Any
 
-from klazy.base.checks import one_of, refusal
+from klazy.base.checks import invalid, one_of
 from klazy.base.install import advise_install
 from klazy.base.signals import end_with
 
@@ -58,12 +58,12 @@ def open_workers(
         one_of(backend, "backend", "sweep", BACKENDS)
     if backend == "local" and address is not None:
         remedy = f"choose a backend among {', '.join(BACKENDS[1:])}"
-        raise refusal("sweep", "no address for local processes", "address", address, remedy)
+        raise invalid("sweep", "no address for local processes", "address", address, remedy)
     try:
         connected = _connect(backend, address)
     except ImportError as missing:
         condition = f"{backend} installed for this backend"
-        raise refusal("sweep", condition, "backend", backend, _advise(backend)) from missing
+        raise invalid("sweep", condition, "backend", backend, _advise(backend)) from missing
     if backend == "dask":
         with connected:
             count = max(_LEAST_WORKERS, sum(connected.ncores().values()))
@@ -135,18 +135,18 @@ def _connect_dask(address: str | None) -> Any:
 
     if address is None:
         remedy = "write --address tcp://host:8786"
-        raise refusal("sweep", "the scheduler's address for dask", "address", address, remedy)
+        raise invalid("sweep", "the scheduler's address for dask", "address", address, remedy)
     try:
         client = Client(address, timeout=_SECONDS, set_as_default=False)
     except (OSError, ValueError) as failed:
         remedy = f"start one there ({failed})"
-        raise refusal("sweep", "a dask scheduler that answers", "address", address, remedy) from failed
+        raise invalid("sweep", "a dask scheduler that answers", "address", address, remedy) from failed
     try:
         client.wait_for_workers(1, timeout=_SECONDS)
     except TimeoutError as none:
         client.close()
         remedy = f"start one, none came in {_SECONDS} seconds"
-        raise refusal("sweep", "a dask scheduler with workers", "address", address, remedy) from none
+        raise invalid("sweep", "a dask scheduler with workers", "address", address, remedy) from none
     return client
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from klazy.base.checks import refusal
+from klazy.base.checks import invalid
 from klazy.cli.terminal import Json, print_table, say, show_progress
 
 if TYPE_CHECKING:
@@ -75,12 +75,12 @@ def history(
     from klazy.live.inspection import read_history
 
     if as_json and as_csv:
-        raise refusal("history", "one form", "form", "--json and --csv", "choose one of them")
+        raise invalid("history", "one form", "form", "--json and --csv", "choose one of them")
     with _open(store, "history") as opened:
         agent = opened.find_agent(name)
         if agent is None:
             remedy = f"klazy agents {opened.path} lists them"
-            raise refusal("history", "an agent that is there", "name", repr(name), remedy)
+            raise invalid("history", "an agent that is there", "name", repr(name), remedy)
         frame = read_history(opened, agent, last)
         columns, names = _read_names(agent.configuration)
     if plot is not None:
@@ -141,14 +141,14 @@ def _draw(frame: Any, file: Path, names: list[str] | None) -> None:
     from klazy.show.runs import draw_run
 
     if frame.height == 0:
-        raise refusal("history", "rounds to draw", "rounds", 0, "wait for the first one")
+        raise invalid("history", "rounds to draw", "rounds", 0, "wait for the first one")
     x = frame["decision"].list.to_array(len(frame["decision"][0])).to_numpy()
     figure = draw_run(frame["hitting"].to_numpy(), frame["switching"].to_numpy(), x, names=names)
     try:
         figure.savefig(file)
     except ValueError as failed:
         wanted = "a kind of picture that matplotlib writes"
-        raise refusal("history", wanted, "plot", file, "use .png") from failed
+        raise invalid("history", wanted, "plot", file, "use .png") from failed
 
 
 def check(store: File, as_json: Json = False) -> None:

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from klazy.base.checks import Refused
+from klazy.base.checks import InvalidInput
 from klazy.base.files import write_durably
 from klazy.base.parallel import WorkerLost
 from klazy.cli.terminal import Json, make_importable, print_table, read_command_line, say, show_progress
@@ -82,7 +82,7 @@ def arena(
                 progress=lambda done, total: bar.update(task, completed=done, total=total),
             )
         except WorkerLost as lost:
-            raise Refused(
+            raise InvalidInput(
                 f"a worker died ({lost}); retry with fewer --jobs. Finished games are stored."
             ) from None
     if as_json:

@@ -13,7 +13,7 @@ from typing import Annotated, Any, NamedTuple, TextIO
 import typer
 
 from klazy.base.cells import SEPARATORS, TIMES, name_index
-from klazy.base.checks import Refused, refusal
+from klazy.base.checks import InvalidInput, invalid
 from klazy.cli.terminal import say
 from klazy.live.agent import Agent
 
@@ -28,7 +28,7 @@ class Line(NamedTuple):
 
     number: int
     cells: dict[str, Any]
-    fault: Refused | None = None
+    fault: InvalidInput | None = None
 
 
 class Ended(Exception):
@@ -77,11 +77,11 @@ def live(
     if isinstance(sys.stdin, TextIOWrapper):
         sys.stdin.reconfigure(encoding="utf-8", errors="replace")
     if name is not None and state is None:
-        raise refusal("live", "--state for --name", "name", repr(name), "write --state decisions.db")
+        raise invalid("live", "--state for --name", "name", repr(name), "write --state decisions.db")
     with _open(agent, state, name) as player, _stop_between_rows() as wait:
         if player.columns is None or player.costs is None:
             remedy = "build it with costs=... and columns=[...]"
-            raise refusal("live", "an agent that takes rows by name", "agent", agent, remedy)
+            raise invalid("live", "an agent that takes rows by name", "agent", agent, remedy)
         ignored = frozenset(ignore or ())
         loop = _RowLoop(player, id, ignored, explain, strict)
         try:
@@ -99,7 +99,7 @@ def _open(file: Path, state: Path | None, name: str | None) -> Agent:
         found = Agent.load(file)
     except OSError as failed:
         remedy = failed.strerror or "check it"
-        raise refusal("live", "the file of an agent", "agent", file, remedy) from failed
+        raise invalid("live", "the file of an agent", "agent", file, remedy) from failed
     if state is None:
         return found
     return Agent.open(state, found, name=name or file.stem)
@@ -123,7 +123,7 @@ class _RowLoop:
         self.time = (agent.origin or {}).get("time")
         if id in self.columns:
             wanted = "a column of ids beside those of the agent"
-            raise refusal("live", wanted, "id", repr(id), "choose another")
+            raise invalid("live", wanted, "id", repr(id), "choose another")
 
     def work(self, source: TextIO, as_json: bool, first: bool, wait: Callable[[Any], Any]) -> None:
         """Read and answer row after row."""
@@ -153,9 +153,9 @@ class _RowLoop:
                 raise line.fault
             row, beside, id = self._split(line.cells)
             ends_round = self.agent.check_row(row, id=id)
-        except Refused as wrong:
+        except InvalidInput as wrong:
             if self.strict:
-                raise Refused(f"line {line.number}: {wrong}") from None
+                raise InvalidInput(f"line {line.number}: {wrong}") from None
             self.refused += 1
             say(f"line {line.number}: {wrong}", file=sys.stderr)
             return
@@ -187,7 +187,7 @@ class _RowLoop:
             return row, beside, None
         given = cells.get(self.id)
         if given in (None, ""):
-            raise refusal("live", f"an id in column {self.id!r}", self.id, given, "give every row one")
+            raise invalid("live", f"an id in column {self.id!r}", self.id, given, "give every row one")
         return row, beside, given
 
     def _is_beside(self, name: str) -> bool:
@@ -198,19 +198,19 @@ class _RowLoop:
     def _check_header(self, names: list[str]) -> None:
         """Reject a header by which every row would be bad."""
         if len(set(names)) != len(names):
-            raise refusal("live", "column names that differ", "header", names, "rename one of them")
+            raise invalid("live", "column names that differ", "header", names, "rename one of them")
         if self.id is not None and self.id not in names:
             remedy = f"choose one of {names}"
-            raise refusal("live", "the column of ids in the header", "id", repr(self.id), remedy)
+            raise invalid("live", "the column of ids in the header", "id", repr(self.id), remedy)
         columns = list(self.agent.columns or ())
         missing = [name for name in columns if name not in names]
         if missing:
-            raise refusal("live", f"the agent's columns {columns}", "missing", missing, "add them")
+            raise invalid("live", f"the agent's columns {columns}", "missing", missing, "add them")
         known = self.columns | self.ignored
         unknown = [name for name in names if name not in known and not self._is_beside(name)]
         if unknown:
             remedy = f"leave it out with --ignore {json.dumps(unknown[0])}"
-            raise refusal("live", f"the agent's columns {columns} only", "unknown", unknown, remedy)
+            raise invalid("live", f"the agent's columns {columns} only", "unknown", unknown, remedy)
 
     def sum_up(self) -> None:
         """Print a summary on standard error, if there was a row."""
@@ -253,7 +253,7 @@ def _parse_json(number: int, text: str) -> Line:
     except (ValueError, RecursionError) as failed:
         remedy = str(failed)
     shown = text.strip()[:CELL_SHOWN]
-    return Line(number, {}, refusal("live", "a JSON object in every line", "line", shown, remedy))
+    return Line(number, {}, invalid("live", "a JSON object in every line", "line", shown, remedy))
 
 
 def _read_csv(
@@ -276,7 +276,7 @@ def _read_csv(
             return
         except csv.Error as failed:
             at = number + reader.line_num
-            yield Line(at, {}, refusal("live", "a line of CSV", "line", at, str(failed)))
+            yield Line(at, {}, invalid("live", "a line of CSV", "line", at, str(failed)))
             continue
         at = number + reader.line_num
         if len(cells) == len(names):
@@ -288,7 +288,7 @@ def _read_csv(
             yield Line(at, dict.fromkeys(names))
         elif cells:
             wanted = f"{len(names)} cells, as in the header"
-            yield Line(at, {}, refusal("live", wanted, "cells", len(cells), "give one per column"))
+            yield Line(at, {}, invalid("live", wanted, "cells", len(cells), "give one per column"))
 
 
 def _read_cell(cell: str, delimiter: str) -> float | str:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from klazy.base.checks import refusal
+from klazy.base.checks import invalid
 from klazy.base.options import write_as_flags
 from klazy.cli.terminal import Json, read_command_line, say, show_progress
 from klazy.live import Guards
@@ -166,7 +166,7 @@ def _read_numbers(text: str | None, name: str) -> float | list[float] | None:
         numbers = [float(each) for each in text.split(",")]
     except ValueError:
         remedy = f"write --{name} 40, or --{name} 40,20"
-        raise refusal("replay", "a number, or one per column", name, text, remedy) from None
+        raise invalid("replay", "a number, or one per column", name, text, remedy) from None
     return numbers if len(numbers) > 1 else numbers[0]
 
 
@@ -182,9 +182,9 @@ def _read_baseline(text: str | None) -> Path | list[str] | None:
 def _check_writable(file: Path) -> None:
     """Reject a folder, a device or a link, which would be replaced, before anything is played."""
     if not file.absolute().parent.is_dir():
-        raise refusal("replay", "a file in a folder that is there", "file", file, "choose another")
+        raise invalid("replay", "a file in a folder that is there", "file", file, "choose another")
     if file.is_symlink() or (file.exists() and not file.is_file()):
-        raise refusal("replay", "a plain file to write to", "file", file, "choose another")
+        raise invalid("replay", "a plain file to write to", "file", file, "choose another")
 
 
 def _write(file: Path, write: Callable[[], None]) -> None:
@@ -192,4 +192,4 @@ def _write(file: Path, write: Callable[[], None]) -> None:
         write()
     except OSError as failed:
         reason = failed.strerror or "choose another"
-        raise refusal("replay", "a file to write to", "file", file, reason) from failed
+        raise invalid("replay", "a file to write to", "file", file, reason) from failed

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from klazy.base.checks import Refused
+from klazy.base.checks import InvalidInput
 from klazy.base.install import make_missing
 from klazy.cli.terminal import Json, print_table, say
 
@@ -64,7 +64,7 @@ def serve(
       klazy serve --insecure
     """  # fmt: skip
     if log_level not in ("debug", "info", "warning", "error"):
-        raise Refused(f"--log-level must be debug, info, warning or error, got {log_level}.")
+        raise InvalidInput(f"--log-level must be debug, info, warning or error, got {log_level}.")
     try:
         from klazy.serve.server import serve as run
         from klazy.serve.settings import Settings
@@ -164,5 +164,7 @@ def revoke(
     with _open(store) as opened:
         there = opened.remove_token(name)
     if not there:
-        raise Refused(f"No token named {name!r}. klazy tokens list --store {store} lists the existing ones.")
+        raise InvalidInput(
+            f"No token named {name!r}. klazy tokens list --store {store} lists the existing ones."
+        )
     say(f"{name}: revoked.")

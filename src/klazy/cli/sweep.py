@@ -9,7 +9,7 @@ import typer
 from rich.progress import TextColumn
 from typer.core import TyperCommand, TyperGroup
 
-from klazy.base.checks import one_of, refusal
+from klazy.base.checks import invalid, one_of
 from klazy.base.files import write_durably
 from klazy.cli.terminal import Json, make_importable, print_table, say, show_progress
 
@@ -119,7 +119,7 @@ def play_study(
         print(read_example(), end="")
         return
     if study is None:
-        raise refusal("sweep", "a study", "study", None, "`klazy sweep --init > study.toml` makes one")
+        raise invalid("sweep", "a study", "study", None, "`klazy sweep --init > study.toml` makes one")
     if trust:
         make_importable()
     chosen = Study.read(study, trust=trust)
@@ -140,7 +140,7 @@ def play_study(
         _print_sweep(found, folder, relative_to, held_out)
     if found.failed == found.runs:
         remedy = f"the first failed with {found.rows['error'][0]}"
-        raise refusal("sweep", "a run that works", "failed", f"{found.failed} of {found.runs} runs", remedy)
+        raise invalid("sweep", "a run that works", "failed", f"{found.failed} of {found.runs} runs", remedy)
 
 
 def _play_with_bar(study: Any, folder: Path, **options: Any) -> "Sweep":
@@ -234,7 +234,7 @@ def plot_study(
     try:
         into.mkdir(parents=True, exist_ok=True)
     except OSError as failed:
-        raise refusal(
+        raise invalid(
             "sweep plot", "a folder to write to", "out", into, failed.strerror or "choose another"
         ) from failed
     files = []

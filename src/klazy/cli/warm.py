@@ -13,7 +13,7 @@ import numpy as np
 import typer
 
 import klazy as kl
-from klazy.base.checks import one_of, refusal
+from klazy.base.checks import invalid, one_of
 from klazy.base.install import CACHE_REMEDY
 from klazy.cli.terminal import Json, print_table, show_progress
 
@@ -80,7 +80,7 @@ def warm(
     obstacle = find_obstacle()
     if obstacle is not None:
         remedy = f"{obstacle}; {CACHE_REMEDY}"
-        raise refusal("warm", "a folder that keeps kernels", "folder", cache_folder(), remedy)
+        raise invalid("warm", "a folder that keeps kernels", "folder", cache_folder(), remedy)
     done = []
     with show_progress() as bar:
         task = bar.add_task("compiling", total=len(jobs))
@@ -104,7 +104,7 @@ def _list_agents(files: list[Path]) -> Iterator[Job]:
     for file in files:
         if not file.is_file():
             remedy = "name a file that klazy replay --emit or Agent.save wrote, or a store"
-            raise refusal("warm", "the file of an agent", "agent", file, remedy)
+            raise invalid("warm", "the file of an agent", "agent", file, remedy)
         with open(file, "rb") as opened:
             is_store = opened.read(len(SQLITE)) == SQLITE
         if is_store:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from klazy.base.checks import Array, positive, refusal, whole
+from klazy.base.checks import Array, invalid, positive, whole
 from klazy.contrib.learners.mirror import Entropy, MirrorMemory
 from klazy.contrib.learners.wrappers import LongTerm
 from klazy.game.regret import check_comparator, regret
@@ -261,13 +261,13 @@ def certify_long_term(trace: Trace, u: ArrayLike) -> LongTermCertificate:
     learner = trace.source
     if not isinstance(learner, LongTerm) or learner.learner.form not in CERTIFIED_FORMS:
         wanted = "a run of a LongTerm around GD or its kin"
-        raise refusal(owner, wanted, "learner", trace.learner, "run one")
+        raise invalid(owner, wanted, "learner", trace.learner, "run one")
     u = check_comparator(u, trace, owner, learner.domain)
     share = learner.B / learner.T
     used = learner.constraint.value(learner.row, u)
     if used.max() > share + _USE_ROUNDING * max(1.0, abs(share)):
         wanted = f"a comparator that uses at most B/T={share:g} a round"
-        raise refusal(owner, wanted, "c(u)", float(used.max()), "choose one inside")
+        raise invalid(owner, wanted, "c(u)", float(used.max()), "choose one inside")
     over = learner.constraint.value(learner.row, trace.x) - share
     prices = _follow_price(learner, over)
     h = trace.gradients() + prices[:-1, None] * learner.constraint.gradient(learner.row, trace.x)
@@ -357,7 +357,7 @@ def certify_mirror(trace: Trace, u: ArrayLike) -> MirrorCertificate:
     for name, values in (("u", points), ("start", trace.x[:1])):
         if (values < low - rounding).any():
             remedy = "mix it with an even split: (1 - floor) * u + floor * total / d"
-            raise refusal(owner, f"{name} at or above the floor", name, "a point below", remedy)
+            raise invalid(owner, f"{name} at or above the floor", name, "a point below", remedy)
     g = trace.gradients()
     z, normals = _recall(learner, g)
     sigma = find_rising_sigmas(learner, g, owner)
@@ -386,12 +386,12 @@ def certify_mirror(trace: Trace, u: ArrayLike) -> MirrorCertificate:
 def _check_run(trace: Trace, owner: str) -> MirrorMemory:
     learner: Any = trace.source
     if type(learner) is not MirrorMemory or not isinstance(learner.geometry, Entropy):
-        raise refusal(owner, "a run of MirrorMemory with Entropy", "learner", repr(learner), "use certify")
+        raise invalid(owner, "a run of MirrorMemory with Entropy", "learner", repr(learner), "use certify")
     if not isinstance(trace.movement, TVMovement):
         wanted = "a movement in total variation"
-        raise refusal(owner, wanted, "movement", repr(trace.movement), "run it with TVMovement(1.0)")
+        raise invalid(owner, wanted, "movement", repr(trace.movement), "run it with TVMovement(1.0)")
     if np.any(trace.state.hint):
-        raise refusal(owner, "a run without hints", "state.hint", trace.state.hint, "run it without")
+        raise invalid(owner, "a run without hints", "state.hint", trace.state.hint, "run it without")
     return learner
 
 

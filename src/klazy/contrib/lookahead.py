@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from klazy.base.checks import Array, non_negative, number, positive, refusal, rows
+from klazy.base.checks import Array, invalid, non_negative, number, positive, rows
 from klazy.base.config import Config
 from klazy.base.options import explain_arguments
 from klazy.costs import CallableCosts, Costs, as_costs
@@ -208,7 +208,7 @@ def run_ahead(
     owner = "run_ahead"
     if not isinstance(player, LookAhead):
         wanted = "a baseline that looks ahead"
-        raise refusal(owner, wanted, "player", repr(player), "learners are played by run")
+        raise invalid(owner, wanted, "player", repr(player), "learners are played by run")
     game = Game.check(owner, player.domain, costs, movement, x0)
     game.costs.check_finite()
     x = player.points(game)
@@ -335,7 +335,7 @@ class GOBD(OBD):
         super().__init__(domain, balance)
         greed = non_negative(greed, "greed", "GOBD")
         if greed > 1.0:
-            raise refusal("GOBD", "greed <= 1", "greed", greed, "1 plays every minimiser")
+            raise invalid("GOBD", "greed <= 1", "greed", greed, "1 plays every minimiser")
         self._keep(greed=greed)
 
     def _balance(self, f: Costs, before: Array, least: Array, far: Callable[[Array], bool]) -> Array:
@@ -419,7 +419,7 @@ class LazyCapacity(LookAhead):
     def __init__(self, domain: ConvexSet) -> None:
         super().__init__(domain)
         if type(domain) is not Box:
-            raise refusal("LazyCapacity", "a Box", "domain", repr(domain), "write LazyCapacity(Box(0, 100))")
+            raise invalid("LazyCapacity", "a Box", "domain", repr(domain), "write LazyCapacity(Box(0, 100))")
         domain.check_whole("LazyCapacity")
 
     def points(self, game: Game) -> Array:
@@ -523,7 +523,7 @@ class LookAheadSAder(LookAhead):
         is_norm = movement.degree == 1.0 and not isinstance(movement, DriftedMovement)
         if not 0.0 < weight < np.inf or not is_norm:
             wanted = "a norm that costs something"
-            raise refusal("LookAheadSAder", wanted, "movement", repr(movement), "use L2Movement()")
+            raise invalid("LookAheadSAder", wanted, "movement", repr(movement), "use L2Movement()")
         i = np.arange(1, int(np.ceil(0.5 * np.log2(1 + 2 * T))) + 2)
         prior = (1.0 + 1.0 / len(i)) / (i * (i + 1))
         return weight * np.sqrt(T) / (2.0 ** (i - 1) * D), prior, float(np.sqrt(8.0 / T) / (weight * D))
@@ -628,7 +628,7 @@ def _check_window(window: Any, owner: str) -> int:
     rounds = number(window, "window", owner)
     if rounds < 0 or rounds != int(rounds):
         wanted = "a window of 0, 1, 2, ... future rounds"
-        raise refusal(owner, wanted, "window", window, "use 0 to see f_t alone")
+        raise invalid(owner, wanted, "window", window, "use 0 to see f_t alone")
     return int(rounds)
 
 
@@ -685,7 +685,7 @@ class _Planner(LookAhead):
         if (expected.T, expected.dim) != (len(rounds), game.costs.dim):
             condition = f"a forecast of rounds {rounds[0]} to {rounds[-1]} in R^{game.costs.dim}"
             shape = (expected.T, expected.dim)
-            raise refusal(type(self).__name__, condition, "forecast of shape", shape, "forecast each of them")
+            raise invalid(type(self).__name__, condition, "forecast of shape", shape, "forecast each of them")
         return expected if callable(self.forecast) else expected.window(t, last)
 
     def plan(self, game: Game, t: int, last: int, at: Array | None) -> Array:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from klazy.base.checks import one_of, positive, refusal, whole
+from klazy.base.checks import invalid, one_of, positive, whole
 from klazy.base.install import make_missing
 from klazy.datasets.sources import SOURCES, Provenance
 
@@ -64,15 +64,15 @@ def flights(
     measure = one_of(measure, "measure", "flights", (*AVERAGED, "scheduled", "cancelled"))
     hours = whole(hours, "hours", "flights", "hours >= 1", "give the length of an interval")
     if 24 % hours:
-        raise refusal("flights", "hours that divide a day", "hours", hours, "use 1, 2, 3, 4, 6, 8, 12 or 24")
+        raise invalid("flights", "hours that divide a day", "hours", hours, "use 1, 2, 3, 4, 6, 8, 12 or 24")
     try:
         carriers = list(carriers)
     except TypeError:
         remedy = "leave it out for the nine largest"
-        raise refusal("flights", "a list of carriers", "carriers", repr(carriers), remedy) from None
+        raise invalid("flights", "a list of carriers", "carriers", repr(carriers), remedy) from None
     carriers = [one_of(carrier, "carrier", "flights", CARRIERS) for carrier in carriers]
     if not carriers or len(set(carriers)) < len(carriers):
-        raise refusal(
+        raise invalid(
             "flights",
             "one carrier or more, each once",
             "carriers",
@@ -152,7 +152,7 @@ def llm_requests(service: str = "conversation", seconds: float | None = None) ->
     last = int(microseconds[-1])
     if not 1000 <= length <= last:
         allowed = f"intervals of 0.001 to {last // 10**6} seconds"
-        raise refusal("llm_requests", allowed, "seconds", seconds, "leave it out for single requests")
+        raise invalid("llm_requests", allowed, "seconds", seconds, "leave it out for single requests")
     length = round(length)
     begins = np.arange(last // length) * length
     grid = pl.DataFrame({"microseconds": begins, "time": begins / 1e6})

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from klazy.base.checks import Array, refusal
+from klazy.base.checks import Array, invalid
 from klazy.costs import Costs, as_costs
 from klazy.game.device import choose_device, find_gpu_obstacle, play_learners
 from klazy.game.game import Game, check_family, check_learners, count_workers
@@ -125,7 +125,7 @@ def run_batch(
     chosen = choose_device("run_batch", device)
     if not isinstance(learners, Sequence) or not learners:
         remedy = "write run_batch([GD(L2Ball(5), 1.0)], costs)"
-        raise refusal("run_batch", "a list of learners", "learners", repr(learners), remedy)
+        raise invalid("run_batch", "a list of learners", "learners", repr(learners), remedy)
     sequences, which = _list_sequences(learners, costs)
     workers = count_workers("run_batch", jobs)
     # One sequence to a thread, if there are several.
@@ -166,7 +166,7 @@ def _list_sequences(learners: Sequence[Any], costs: Any) -> tuple[list[Any], np.
     if len(costs) != count:
         remedy = "give one sequence for all, or one for each"
         condition = f"a sequence for each of {count} learners"
-        raise refusal("run_batch", condition, "costs", f"{len(costs)} sequences", remedy)
+        raise invalid("run_batch", condition, "costs", f"{len(costs)} sequences", remedy)
     return find_distinct(list(costs))
 
 
@@ -188,7 +188,7 @@ def _check_lengths(groups: list[tuple[np.ndarray, _Runs]]) -> None:
     lengths = {runs.costs.T for _, runs in groups}
     if len(lengths) > 1:
         found = f"lengths from {min(lengths)} to {max(lengths)}"
-        raise refusal("run_batch", "sequences of one length", "costs", found, "call it once for each length")
+        raise invalid("run_batch", "sequences of one length", "costs", found, "call it once for each length")
 
 
 def _play_on_gpu(
@@ -208,7 +208,7 @@ def _play_on_gpu(
             able[i] = obstacle is None
             if is_strict and obstacle is not None:
                 remedy = "take device='auto' or 'cpu'"
-                raise refusal("run_batch", "runs that a GPU plays", f"learners[{i}]", obstacle, remedy)
+                raise invalid("run_batch", "runs that a GPU plays", f"learners[{i}]", obstacle, remedy)
     first = groups[0][1]
     movements = [first.movement_of(player) for player in players]
     sequences = [runs.costs.arrays()[0] for _, runs in groups]
@@ -358,7 +358,7 @@ def _check_learners(learners: Sequence[Any], costs: Costs) -> None:
         if learner.domain.dim != costs.dim:
             condition = f"learners on R^{costs.dim}, the costs' space"
             name = f"learners[{i}].domain"
-            raise refusal("run_batch", condition, name, learner.domain, "match the dimensions")
+            raise invalid("run_batch", condition, name, learner.domain, "match the dimensions")
 
 
 def _play(kernel: Any, about: tuple[Any, ...], members: np.ndarray) -> tuple[np.ndarray, Array]:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from klazy.base.checks import Array, Refused, one_of, refusal
+from klazy.base.checks import Array, InvalidInput, invalid, one_of
 from klazy.base.install import advise_install
 from klazy.game.plan import group_runs, number_equal, write_program
 from klazy.kernels import codes
@@ -35,7 +35,7 @@ PIECE_ROUNDS = 4e10  # learner-rounds of a piece: a fraction of a second
 LEAST_PLACES = 1 << 17  # runs that fill a GPU
 
 
-class DeviceFailed(Refused):
+class DeviceFailed(InvalidInput):
     """The GPU could not finish: out of memory, lost, or a kernel that was ended."""
 
 
@@ -55,7 +55,7 @@ def choose_device(owner: str, device: str) -> str:
         return "cuda"
     if device == "auto":
         return "cpu"
-    raise refusal(owner, condition, "device", device, f"{remedy}, or take device='cpu'")
+    raise invalid(owner, condition, "device", device, f"{remedy}, or take device='cpu'")
 
 
 def _find_missing_requirement() -> tuple[str | None, str]:

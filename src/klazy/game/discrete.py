@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from klazy.base.checks import Array, refusal, seeded
+from klazy.base.checks import Array, invalid, seeded
 from klazy.base.options import explain_arguments
 from klazy.game.trace import Trace, check_trace
 from klazy.sets import Box, Simplex
@@ -139,7 +139,7 @@ def sample_whole(trace: Trace[Any], seed: Any) -> WholePoints:
         domain.check_whole(owner)
         lower, upper = np.split(domain.parameters(), 2)
         if (domain.parameters() != np.rint(domain.parameters())).any():
-            raise refusal(owner, "a Box with whole bounds", "domain", repr(domain), "round its bounds")
+            raise invalid(owner, "a Box with whole bounds", "domain", repr(domain), "round its bounds")
         drawn = np.clip(np.floor(trace.x + rng.random(trace.dim)), lower, upper)
         changes = np.minimum(np.abs(np.diff(trace.x, axis=0)), 1.0)
         return WholePoints(drawn, np.concatenate(([0.0], 1.0 - np.prod(1.0 - changes, axis=1))))
@@ -152,7 +152,7 @@ def sample_whole(trace: Trace[Any], seed: Any) -> WholePoints:
             drawn[np.arange(len(x)), _draw_actions(x, rng)] += 1.0
         shift = 0.5 * np.abs(np.diff(x / x.sum(axis=1, keepdims=True), axis=0)).sum(axis=1)
         return WholePoints(drawn, np.concatenate(([0.0], 1.0 - (1.0 - np.minimum(shift, 1.0)) ** units)))
-    raise refusal(owner, "a run on a Box or a Simplex", "domain", repr(domain), "use Guards(integers=True)")
+    raise invalid(owner, "a run on a Box or a Simplex", "domain", repr(domain), "use Guards(integers=True)")
 
 
 def _check_shares(x: Array, owner: str) -> Array:
@@ -160,10 +160,10 @@ def _check_shares(x: Array, owner: str) -> Array:
     remedy = "run a learner on a Simplex"
     total = float(x[0].sum())
     if not total > 0.0:
-        raise refusal(owner, "points with a sum above zero", "x[0]", x[0].tolist(), remedy)
+        raise invalid(owner, "points with a sum above zero", "x[0]", x[0].tolist(), remedy)
     on = Simplex(x.shape[1], total).violation(x) <= TOLERANCE
     if not on.all():
         row = int(on.argmin())
         wanted = f"points >= 0 with one sum, {total:.6g} here"
-        raise refusal(owner, wanted, f"x[{row}]", x[row].tolist(), remedy)
+        raise invalid(owner, wanted, f"x[{row}]", x[row].tolist(), remedy)
     return np.maximum(x, 0.0)

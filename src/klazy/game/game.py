@@ -8,7 +8,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from klazy.base.checks import Array, real_array, refusal, vector, whole
+from klazy.base.checks import Array, invalid, real_array, vector, whole
 from klazy.costs import Costs, as_costs
 from klazy.game.trace import Trace
 from klazy.learners import Learner
@@ -77,7 +77,7 @@ class Game:
         known = as_costs(costs)
         if known.dim != domain.dim:
             wanted = f"costs on R^{domain.dim}, the set's space"
-            raise refusal(owner, wanted, "costs.dim", known.dim, "match the dimensions")
+            raise invalid(owner, wanted, "costs.dim", known.dim, "match the dimensions")
         if movement is None:
             movement = suit_movement(domain) if learner is None else learner.own_movement
         movement = as_movement(movement, owner, drifting=True)
@@ -134,7 +134,7 @@ def check_family(owner: str, learner: Learner[Any], costs: Costs) -> None:
     # A learner without a family takes gradients, which all costs have.
     if learner.family is not None and not learner.understands(costs.family):
         wanted = f"costs of the family {learner.family}"
-        raise refusal(owner, wanted, "costs", costs, "give the learner theirs")
+        raise invalid(owner, wanted, "costs", costs, "give the learner theirs")
 
 
 def find_rows(learner: Learner[Any], costs: Any) -> Array:
@@ -149,12 +149,12 @@ def check_delays(owner: str, delays: Any, T: int | None = None) -> Array:
         given = np.full(T, float(given))
     if given.ndim != 1 or (T is not None and len(given) != T):
         wanted = f"shape ({'T' if T is None else T},)"
-        raise refusal(owner, wanted, "delays of shape", given.shape, "give one number per round")
+        raise invalid(owner, wanted, "delays of shape", given.shape, "give one number per round")
     fits = (given >= 0.0) & ((given == np.trunc(given)) | (given == np.inf))
     if not fits.all():
         i = int(fits.argmin())
         remedy = "count rounds, and use inf for feedback that never comes"
-        raise refusal(owner, "delays that are whole numbers >= 0", f"delays[{i}]", given[i], remedy)
+        raise invalid(owner, "delays that are whole numbers >= 0", f"delays[{i}]", given[i], remedy)
     return given
 
 
@@ -163,7 +163,7 @@ def check_learners(owner: str, learners: Sequence[Any]) -> None:
     for i, learner in enumerate(learners):
         if not isinstance(learner, Learner):
             remedy = f"write {owner}([GD(L2Ball(5), 1.0)], costs)"
-            raise refusal(owner, "learners", f"learners[{i}]", repr(learner), remedy)
+            raise invalid(owner, "learners", f"learners[{i}]", repr(learner), remedy)
 
 
 def count_workers(owner: str, jobs: Any) -> int:

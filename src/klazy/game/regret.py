@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from klazy import show
-from klazy.base.checks import FINITE, Array, is_within, refusal, rows, vector
+from klazy.base.checks import FINITE, Array, invalid, is_within, rows, vector
 from klazy.base.html import load_macros, show_card
 from klazy.base.options import explain_arguments
 from klazy.base.svg import draw_sparkline
@@ -168,7 +168,7 @@ def regret(
         raise ValueError("regret needs the run's costs, got a trace loaded from a file; pass costs=.")
     if (known.T, known.dim) != (trace.T, trace.dim):
         wanted = f"the run's costs, T={trace.T} and dim={trace.dim}"
-        raise refusal("regret", wanted, "costs", known, "pass those of the run")
+        raise invalid("regret", wanted, "costs", known, "pass those of the run")
     points = check_comparator(u, trace, "regret", getattr(trace.source, "domain", None))
     # Data that is not finite shows in the values, so the data is searched only if these are not finite.
     with np.errstate(invalid="ignore"):
@@ -177,7 +177,7 @@ def regret(
         known.check_finite()
         t = int(np.argmin(np.isfinite(hitting))) + 1
         wanted = "finite costs of the comparator"
-        raise refusal("regret", wanted, f"f_{t}(u_{t})", hitting[t - 1], "choose u in the set")
+        raise invalid("regret", wanted, f"f_{t}(u_{t})", hitting[t - 1], "choose u in the set")
     moved = trace.movement.paid(points, trace.x0)
     path = EUCLIDEAN.paid(points)
     curves = None
@@ -206,7 +206,7 @@ def check_comparator(
     is_sequence = count_axes(u) == 2
     points = rows(u, "u", owner, trace.dim, trace.T) if is_sequence else vector(u, "u", owner, trace.dim)
     if domain is not None and (domain.violation(points) > TOLERANCE).any():
-        raise refusal(owner, f"a comparator in {domain!r}", "u", "a point outside", "project it first")
+        raise invalid(owner, f"a comparator in {domain!r}", "u", "a point outside", "project it first")
     return np.broadcast_to(points, (trace.T, trace.dim))
 
 
@@ -244,12 +244,12 @@ def competitive_ratio(trace: Trace[Any], optimum: Optimum) -> float:
     if not isinstance(optimum, Optimum) or not _share_game(trace, optimum):
         wanted = "the optimum of the run's costs, movement and start"
         remedy = "compute it with the same arguments"
-        raise refusal("competitive_ratio", wanted, "optimum", repr(optimum), remedy)
+        raise invalid("competitive_ratio", wanted, "optimum", repr(optimum), remedy)
     least = float(trace.kept.get("hitting", np.array(trace.totals.hitting)).min())
     if least < 0.0 or optimum.lower_bound <= 0.0:
         worst = min(least, optimum.lower_bound)
         remedy = "a ratio means nothing here; use regret"
-        raise refusal("competitive_ratio", "costs that are positive", "cost", worst, remedy)
+        raise invalid("competitive_ratio", "costs that are positive", "cost", worst, remedy)
     return trace.totals.cost / optimum.lower_bound
 
 

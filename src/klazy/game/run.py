@@ -16,7 +16,7 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from klazy.base.checks import Array, one_of, refusal, rows
+from klazy.base.checks import Array, invalid, one_of, rows
 from klazy.base.options import explain_arguments
 from klazy.costs import Costs, as_costs, rounds_of
 from klazy.game.game import (
@@ -149,14 +149,14 @@ def run(
     moved in 1 of 2 rounds
     """
     if not isinstance(learner, Learner):
-        raise refusal("run", "a learner", "learner", repr(learner), "write run(GD(L2Ball(5), 1.0), costs)")
+        raise invalid("run", "a learner", "learner", repr(learner), "write run(GD(L2Ball(5), 1.0), costs)")
     game = Game.check("run", learner.domain, costs, movement, x0, learner)
     check_family("run", learner, game.costs)
     one_of(engine, "engine", "run", ENGINES)
     one_of(record, "record", "run", tuple(KEPT_BY_RECORD))
     if record == "experts" and not isinstance(learner, SAder | Leader):
         condition = "a SAder or Leader for record='experts'"
-        raise refusal("run", condition, "learner", repr(learner), "use record='actions'")
+        raise invalid("run", condition, "learner", repr(learner), "use record='actions'")
     given: dict[str, Any] = {}
     if hints is not None:
         given["hints"] = _check_hints(learner, game, hints)
@@ -173,7 +173,7 @@ def run(
         given["guards"] = _check_guards(learner, game, guards, record, given)
     if engine == "compiled" and missing is not None:
         problem = f"'compiled' with {missing}"
-        raise refusal("run", "a kernel for every part", "engine", problem, "use engine='auto'")
+        raise invalid("run", "a kernel for every part", "engine", problem, "use engine='auto'")
     if engine == "auto" and guards is None:
         if knows_rows(learner, game.costs) and (missing is not None or game.costs.T < WORTH_A_KERNEL):
             return play_by_rows(learner, game, first, record)
@@ -201,7 +201,7 @@ def _check_guards(
 ) -> Guards:
     """Return the guards with the movement of this run, or reject them."""
     if not isinstance(guards, Guards):
-        raise refusal("run", "guards", "guards", repr(guards), "write Guards(per_round=0.1)")
+        raise invalid("run", "guards", "guards", repr(guards), "write Guards(per_round=0.1)")
     problem = None
     if "delays" in given or given["by_value"]:
         problem = ("rows or gradients at the end of each round for guards", "try them with an Agent")
@@ -212,7 +212,7 @@ def _check_guards(
     elif guards.G is not None and guards.above == "clip" and not learner.takes_gradients:
         problem = ("a learner that is told gradients to clip them", "use above='refuse'")
     if problem is not None:
-        raise refusal("run", problem[0], "guards", repr(guards), problem[1])
+        raise invalid("run", problem[0], "guards", repr(guards), problem[1])
     return guards.replace(movement=game.movement).fit(learner)
 
 
@@ -220,7 +220,7 @@ def _check_hints(learner: Learner[Any], game: Game, hints: Any) -> Array:
     """Return hints as an array of shape (T, d), or reject them."""
     if not learner.accepts_hints:
         wanted = "a learner that accepts hints"
-        raise refusal("run", wanted, "learner", repr(learner), "use MemoryGD, or no hints")
+        raise invalid("run", wanted, "learner", repr(learner), "use MemoryGD, or no hints")
     return rows(hints, "hints", "run", game.costs.dim, game.costs.T)
 
 
@@ -229,14 +229,14 @@ def _check_feedback(learner: Learner[Any], feedback: Any) -> None:
     one_of(feedback, "feedback", "run", FEEDBACK)
     if feedback == "value" and not isinstance(learner, Bandit):
         remedy = "write run(Bandit(learner, points=2, delta=0.01), ...)"
-        raise refusal("run", "a Bandit for feedback='value'", "learner", repr(learner), remedy)
+        raise invalid("run", "a Bandit for feedback='value'", "learner", repr(learner), remedy)
 
 
 def _check_delays(learner: Learner[Any], game: Game, delays: Any) -> Array:
     """Return the delay of each round, of shape (T,), or reject them."""
     if not isinstance(learner, Delayed):
         remedy = "write run(Delayed(learner), ...)"
-        raise refusal("run", "a Delayed learner for delays", "learner", repr(learner), remedy)
+        raise invalid("run", "a Delayed learner for delays", "learner", repr(learner), remedy)
     return check_delays("run", delays, game.costs.T)
 
 
@@ -284,9 +284,9 @@ def run_many(
     many = isinstance(learners, Sequence)
     sequences = _split_sequences(costs)
     if many and sequences is not None:
-        raise refusal("run_many", "many learners or many sequences", "both", "lists", "loop over one of them")
+        raise invalid("run_many", "many learners or many sequences", "both", "lists", "loop over one of them")
     if not many and sequences is None:
-        raise refusal("run_many", "a list of learners or of sequences", "both", "single", "use run")
+        raise invalid("run_many", "a list of learners or of sequences", "both", "single", "use run")
     check_learners("run_many", learners if many else [learners])
     pairs: list[Any] = [(learners, sequence) for sequence in sequences or []]
     if many:
@@ -561,7 +561,7 @@ def _check_played(learner: Learner[Any], played: list[Array], last: int) -> None
     for t, x in enumerate(played, start=last - len(played) + 1):
         if np.shape(x) != (domain.dim,) or not domain.contains(x):
             remedy = f"let {type(learner).__name__}.step project what it returns"
-            raise refusal("run", f"points in {domain!r}", f"x_{t}", np.asarray(x).tolist(), remedy)
+            raise invalid("run", f"points in {domain!r}", f"x_{t}", np.asarray(x).tolist(), remedy)
 
 
 def _make_trace(
@@ -570,7 +570,7 @@ def _make_trace(
     """Make the trace of a run, or reject sums that are not finite."""
     if not np.isfinite(totals).all() or not is_finite(state):
         condition = "costs small enough for their sums and the learner's state to stay finite"
-        raise refusal("run", condition, "costs", game.costs, "use larger units")
+        raise invalid("run", condition, "costs", game.costs, "use larger units")
     if record == "experts":
         kept |= learner.name_accounts(kept.pop("account"), kept["hitting"])
     known = {name: array for name, array in kept.items() if array.size}
@@ -579,4 +579,4 @@ def _make_trace(
 
 def _reject_value(costs: Costs, t: int) -> ValueError:
     value = "a value that is not finite"
-    return refusal("run", "finite costs on the set", f"f_{t}(x_{t})", value, f"check {costs!r} there")
+    return invalid("run", "finite costs on the set", f"f_{t}(x_{t})", value, f"check {costs!r} there")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple
 
 import numpy as np
 
-from klazy.base.checks import Array, Refused, file_path, positive, refusal
+from klazy.base.checks import Array, InvalidInput, file_path, invalid, positive
 from klazy.base.html import load_macros, show_card
 from klazy.base.install import make_missing
 from klazy.base.svg import draw_sparkline
@@ -420,7 +420,7 @@ class Trace(Generic[S]):
                 arrays = {name: file[name] for name in file.files if name != "about"}
             if about.pop("format") > TRACE_FORMAT:
                 wanted = f"a file of format <= {TRACE_FORMAT}"
-                raise refusal(owner, wanted, "path", path, "install a newer klazy")
+                raise invalid(owner, wanted, "path", path, "install a newer klazy")
             if about.pop("arrays", list(arrays)) != list(arrays):
                 raise ValueError("arrays are missing")
             about["text"] = about.pop("learner")
@@ -429,18 +429,18 @@ class Trace(Generic[S]):
             if about.get("columns") is not None:
                 about["columns"] = tuple(about["columns"])
             return Trace[Any](**about, x0=arrays.pop("x0", None), kept=arrays, state=None)
-        except Refused:
+        except InvalidInput:
             raise
         # NumPy, zipfile and json each have errors of their own for files that they cannot read.
         except Exception as damage:
             remedy = "check the path, or run it again"
-            raise refusal(owner, "a whole file that Trace.save wrote", "path", path, remedy) from damage
+            raise invalid(owner, "a whole file that Trace.save wrote", "path", path, remedy) from damage
 
 
 def check_trace(trace: Any, owner: str) -> None:
     """Reject anything but a trace."""
     if not isinstance(trace, Trace):
-        raise refusal(owner, "a trace", "trace", repr(trace), "pass what run returned")
+        raise invalid(owner, "a trace", "trace", repr(trace), "pass what run returned")
 
 
 def check_from_start(trace: Any, owner: str) -> None:
@@ -450,9 +450,9 @@ def check_from_start(trace: Any, owner: str) -> None:
     """
     check_trace(trace, owner)
     if trace.guards is not None:
-        raise refusal(owner, "a run without guards", "guards", repr(trace.guards), "run it without them")
+        raise invalid(owner, "a run without guards", "guards", repr(trace.guards), "run it without them")
     if trace.source is None or trace.state is None or trace.costs is None:
         problem = "got one loaded from a file; run it again."
         raise ValueError(f"{owner} needs a trace with its learner and costs, {problem}")
     if trace.state.t != trace.T + 1:
-        raise refusal(owner, "a run from the start", "state.t", trace.state.t, "run it from the start")
+        raise invalid(owner, "a run from the start", "state.t", trace.state.t, "run it from the start")

@@ -14,7 +14,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from klazy.base.checks import Array, refusal
+from klazy.base.checks import Array, invalid
 from klazy.families import LogWealth
 from klazy.game.game import Game
 from klazy.hindsight.optimum import EPS, Optimum
@@ -71,14 +71,14 @@ def _check(game: Game, domain: ConvexSet, movement: DriftedMovement) -> bool:
     owner = "offline_optimum"
     if type(domain) not in (Simplex, CappedSimplex):
         remedy = "use Simplex(d), or TVMovement(...)"
-        raise refusal(owner, "a Simplex for a DriftedMovement", "domain", repr(domain), remedy)
+        raise invalid(owner, "a Simplex for a DriftedMovement", "domain", repr(domain), remedy)
     code = codes.code_of(game.costs)
     if code == codes.LINEAR:
         return True
     same = code == codes.LOG_WEALTH and np.array_equal(game.costs.arrays()[0], movement.relatives)
     if not same:
         wanted = "linear costs, or LogWealthCosts of the same relatives, for a DriftedMovement"
-        raise refusal(owner, wanted, "costs", repr(game.costs), "give both the same relatives")
+        raise invalid(owner, wanted, "costs", repr(game.costs), "give both the same relatives")
     return False
 
 

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from klazy.base.checks import Array, refusal
+from klazy.base.checks import Array, invalid
 from klazy.costs import Costs
 from klazy.game.game import Game
 from klazy.hindsight.optimum import EPS, Optimum
@@ -79,14 +79,14 @@ def tabulate(game: Game, domain: Box, owner: str) -> list[Costly]:
     one = domain.dim == 1
     if not _is_separable(game.costs) and not one:
         wanted = "costs that are sums over coordinates (linear, quadratic, pinball), or one dimension"
-        raise refusal(owner, wanted, "costs", repr(game.costs), "play each coordinate by itself")
+        raise invalid(owner, wanted, "costs", repr(game.costs), "play each coordinate by itself")
     movement = game.movement
     if movement.degree != 1.0 or movement.grouped is None or (movement.grouped and not one):
         wanted = "a price of each coordinate, such as L1Movement or AsymmetricMovement"
-        raise refusal(owner, wanted, "movement", repr(movement), "state it as one of these")
+        raise invalid(owner, wanted, "movement", repr(movement), "state it as one of these")
     if game.weights.size > 1:
         wanted = "one weight for all rounds"
-        raise refusal(owner, wanted, "movement", repr(movement), "give a number, its mean say")
+        raise invalid(owner, wanted, "movement", repr(movement), "give a number, its mean say")
     return [_make_table(game, domain, i) for i in range(domain.dim)]
 
 

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from klazy import show
-from klazy.base.checks import Array, non_negative, number, positive, real_array, refusal, vector, whole
+from klazy.base.checks import Array, invalid, non_negative, number, positive, real_array, vector, whole
 from klazy.costs import Costs
 from klazy.game.game import Game
 from klazy.hindsight.offline import solve
@@ -86,7 +86,7 @@ class Frontier:
         """
         P = real_array(P, "P", "Frontier.best")
         if (P < 0.0).any():
-            raise refusal("Frontier.best", "path lengths P >= 0", "P", P.min(), "give a length")
+            raise invalid("Frontier.best", "path lengths P >= 0", "P", P.min(), "give a length")
         return line_bound(self.weight, self.bound, P), np.interp(P, self.path_length, self.hitting)
 
     def regret(self, cost: float, P: ArrayLike) -> tuple[Array, Array]:
@@ -163,7 +163,7 @@ def _check_places(places: Any) -> dict[str, tuple[float, float]]:
     owner = "Frontier.plot"
     remedy = "write {'mine': (1.0, -2.0)}"
     if not isinstance(places, Mapping):
-        raise refusal(owner, "places by label", "places", repr(places), remedy)
+        raise invalid(owner, "places by label", "places", repr(places), remedy)
     named = {}
     for label, place in places.items():
         x, y = vector(place, f"places[{label!r}]", owner, 2).tolist()

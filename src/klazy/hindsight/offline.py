@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from numpy.typing import ArrayLike
 
-from klazy.base.checks import check_flag, positive, refusal, whole
+from klazy.base.checks import check_flag, invalid, positive, whole
 from klazy.costs import Costs
 from klazy.families import LogWealth
 from klazy.game.game import Game
@@ -101,14 +101,14 @@ def offline_optimum(
     budget = whole(iterations, "iterations", owner, "iterations >= 1", "give a number")
     integers = check_flag(integers, "integers", owner)
     if progress is not None and not callable(progress):
-        raise refusal(
+        raise invalid(
             owner, "a function progress(iteration, gap)", "progress", repr(progress), "leave it out"
         )
     game.costs.check_finite()
     is_drifting = isinstance(game.movement, DriftedMovement)
     if integers and is_drifting:
         condition = "a price of the step alone for integers"
-        raise refusal(owner, condition, "movement", "a DriftedMovement", "use TVMovement(...)")
+        raise invalid(owner, condition, "movement", "a DriftedMovement", "use TVMovement(...)")
     found = None
     if integers:
         domain.check_whole(owner)

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from klazy.base.checks import Array, refusal
+from klazy.base.checks import Array, invalid
 from klazy.costs import Costs
 from klazy.families import Minorant
 from klazy.game.game import Game
@@ -16,7 +16,7 @@ from klazy.movement import DriftedMovement, Movement, SwitchFee
 from klazy.sets import ConvexSet
 from klazy.sets.base import check_bounded
 
-MOVEMENTS = (  # in a refusal
+MOVEMENTS = (  # in an error message
     "L2Movement, WeightedL2Movement, MahalanobisMovement, L1Movement, TVMovement, AsymmetricMovement, "
     "SquaredMovement, ImpactMovement"
 )
@@ -69,7 +69,7 @@ class Problem:
         if self.needs_cuts:
             if not is_known and movement.subgradient is None:
                 known = f"a movement with a subgradient, or one of {MOVEMENTS}"
-                raise refusal(owner, known, "movement", repr(movement), "give it a method subgradient(delta)")
+                raise invalid(owner, known, "movement", repr(movement), "give it a method subgradient(delta)")
             is_plain = movement.degree == 1.0 and movement.axes() is None
             return movement.grouped if is_plain else None
         if not is_known:
@@ -78,7 +78,7 @@ class Problem:
                 remedy += (
                     ", or give it a method subgradient(delta) if it is convex: offline_optimum takes that"
                 )
-            raise refusal(owner, f"a known movement cost ({MOVEMENTS})", "movement", repr(movement), remedy)
+            raise invalid(owner, f"a known movement cost ({MOVEMENTS})", "movement", repr(movement), remedy)
         return movement.grouped
 
     def turn(self, points: Array) -> Array:
@@ -214,7 +214,7 @@ class Problem:
 def check_domain(domain: object, owner: str) -> None:
     """Reject what is not a set, and a set without bounds."""
     if not isinstance(domain, ConvexSet):
-        raise refusal(owner, "a set to play on", "domain", repr(domain), f"write {owner}(costs, L2Ball(5))")
+        raise invalid(owner, "a set to play on", "domain", repr(domain), f"write {owner}(costs, L2Ball(5))")
     check_bounded(domain, owner)
 
 

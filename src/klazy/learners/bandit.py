@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from klazy.base.checks import Array, real_array, refusal, vector, whole
+from klazy.base.checks import Array, invalid, real_array, vector, whole
 from klazy.learners.base import Learner
 from klazy.learners.wrapping import check_inner, move_learner
 from klazy.movement import Movement
@@ -70,13 +70,13 @@ class Bandit(Learner[BanditState]):
         check_inner(learner, "Bandit")
         if not learner.takes_gradients:
             remedy = "use GD or another learner without a family"
-            raise refusal("Bandit", "a learner that is told gradients", "learner", repr(learner), remedy)
+            raise invalid("Bandit", "a learner that is told gradients", "learner", repr(learner), remedy)
         count = whole(points, "points", "Bandit", "one point or two", "use points=1 or points=2")
         if count > 2:
-            raise refusal("Bandit", "one point or two", "points", points, "use points=1 or points=2")
+            raise invalid("Bandit", "one point or two", "points", points, "use points=1 or points=2")
         if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or not 0 <= seed < MOST_SEEDS:
             condition = "a seed, a whole number >= 0 below 2^64"
-            raise refusal("Bandit", condition, "seed", repr(seed), "give one")
+            raise invalid("Bandit", condition, "seed", repr(seed), "give one")
         domain = learner.domain
         inside = domain.shrunk(delta)
         self._keep(learner=learner, points=count, delta=float(delta), seed=int(seed))
@@ -216,7 +216,7 @@ class Bandit(Learner[BanditState]):
     def check_state(self, state: Any, owner: str) -> BanditState:
         if type(state) is not BanditState:
             remedy = "go on from a trace or agent of the same learner"
-            raise refusal(owner, "a state of Bandit", "state", repr(state), remedy)
+            raise invalid(owner, "a state of Bandit", "state", repr(state), remedy)
         t = whole(state.t, "state.t", owner, "a round t >= 1", "rounds are counted from one")
         inner = self.mover.check_state(state.inner, owner)
         expected = self._play(t, inner)
@@ -224,7 +224,7 @@ class Bandit(Learner[BanditState]):
             given = vector(getattr(state, name), f"state.{name}", owner, self.domain.dim)
             if not np.allclose(given, getattr(expected, name), rtol=0.0, atol=1e-9 * self.domain.scale):
                 condition = f"the {name} that follows from its other parts"
-                raise refusal(owner, condition, f"state.{name}", given, "go on from a trace or agent")
+                raise invalid(owner, condition, f"state.{name}", given, "go on from a trace or agent")
         return BanditState(t, np.asarray(state.x), inner, np.asarray(state.v))
 
 

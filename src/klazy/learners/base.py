@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Generic, NamedTuple, Protocol, Self, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from klazy.base.checks import FINITE, Array, refusal, vector, whole
+from klazy.base.checks import FINITE, Array, invalid, vector, whole
 from klazy.base.config import Config
 from klazy.families import Family, Linear
 from klazy.kernels import codes
@@ -202,7 +202,7 @@ class Learner(Config, ABC, Generic[S]):
         state : State
             What was given.
         owner : str
-            Who asks, for the message of a refusal.
+            Who asks, for the error message.
 
         Returns
         -------
@@ -218,7 +218,7 @@ class Learner(Config, ABC, Generic[S]):
         if type(state) is not type(model):
             wanted = f"a state of {type(self).__name__}"
             remedy = "go on from a trace or agent of the same learner"
-            raise refusal(owner, wanted, "state", repr(state), remedy)
+            raise invalid(owner, wanted, "state", repr(state), remedy)
         whole(state.t, "state.t", owner, "a round t >= 1", "rounds are counted from one")
         for name, value in model._asdict().items():
             given = getattr(state, name)
@@ -228,14 +228,14 @@ class Learner(Config, ABC, Generic[S]):
                 vector(np.ravel(given), f"state.{name}", owner, np.size(value), limit=FINITE)
         if not self.domain.contains(state.x):
             condition = f"a state whose x lies in {self.domain!r}"
-            raise refusal(owner, condition, "state.x", state.x, "project it first")
+            raise invalid(owner, condition, "state.x", state.x, "project it first")
         return state
 
     def _check_experts(self, states: Any, owner: str) -> None:
         N = len(self.experts)
         if not isinstance(states, tuple) or len(states) != N:
             condition = f"the states of {N} experts"
-            raise refusal(owner, condition, "state.experts", repr(states), "go on from a trace or agent")
+            raise invalid(owner, condition, "state.experts", repr(states), "go on from a trace or agent")
         for expert, state in zip(self.experts, states, strict=True):
             expert.check_state(state, owner)
 
@@ -275,7 +275,7 @@ class Descent(Learner[S]):
 def check_domain(domain: Any, owner: str) -> ConvexSet:
     """Check that this is a set to play on."""
     if not isinstance(domain, ConvexSet):
-        raise refusal(owner, "a set to play on", "domain", repr(domain), f"write {owner}(L2Ball(5), ...)")
+        raise invalid(owner, "a set to play on", "domain", repr(domain), f"write {owner}(L2Ball(5), ...)")
     return domain
 
 

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from klazy.base.checks import Array, positive, refusal
+from klazy.base.checks import Array, invalid, positive
 from klazy.families import Family, Linear
 from klazy.learners.base import Learner
 from klazy.learners.leader import check_family
@@ -108,17 +108,17 @@ class BetterOfTwo(Learner[BetterState]):
         for name, one in (("first", first), ("second", second)):
             if not isinstance(one, Learner):
                 remedy = "write BetterOfTwo(GD(ball, 1.0), LazyGD(ball, 1.0), L2Movement(1.0))"
-                raise refusal(owner, "two learners", name, repr(one), remedy)
+                raise invalid(owner, "two learners", name, repr(one), remedy)
         experts = check_experts([first, second], owner)
         movement = as_movement(movement, owner)
         check_norm(movement, first.domain.dim, owner, "write L2Movement(1.0)")
         if isinstance(movement, AsymmetricMovement):
             remedy = "write L1Movement(1.0)"
-            raise refusal(owner, "the same price in both directions", "movement", repr(movement), remedy)
+            raise invalid(owner, "the same price in both directions", "movement", repr(movement), remedy)
         a = positive(leave, "leave", owner)
         b = positive(back, "back", owner)
         if a * b <= 1.0:
-            raise refusal(owner, "leave * back > 1", "leave * back", a * b, "use 2.0 for both")
+            raise invalid(owner, "leave * back > 1", "leave * back", a * b, "use 2.0 for both")
         check_family(family, experts, owner)
         self._keep(first=first, second=second, movement=movement, leave=a, back=b, family=family)
         self._keep(experts=experts, domain=first.domain)
@@ -238,5 +238,5 @@ class BetterOfTwo(Learner[BetterState]):
         check_expert_states(state, owner, True)
         if state.leader not in (0, 1):
             remedy = "go on from a trace or agent"
-            raise refusal(owner, "a leader of 0 or 1", "state.leader", state.leader, remedy)
+            raise invalid(owner, "a leader of 0 or 1", "state.leader", state.leader, remedy)
         return state

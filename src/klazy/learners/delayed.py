@@ -4,7 +4,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from klazy.base.checks import Array, refusal, rows, whole
+from klazy.base.checks import Array, invalid, rows, whole
 from klazy.learners.base import Learner
 from klazy.learners.wrapping import check_inner
 from klazy.movement import Movement
@@ -167,25 +167,25 @@ class Delayed(Learner[DelayedState]):
             if len(state.rounds):
                 waiting = "these do: " + ", ".join(str(int(r)) for r in state.rounds[:8])
             condition = "a round that waits for feedback"
-            raise refusal(owner, condition, "round", s, waiting)
+            raise invalid(owner, condition, "round", s, waiting)
         return state.points[found[0]]
 
     def check_state(self, state: Any, owner: str) -> DelayedState:
         if type(state) is not DelayedState:
             wanted = "a state of Delayed"
             remedy = "go on from a trace or agent of the same learner"
-            raise refusal(owner, wanted, "state", repr(state), remedy)
+            raise invalid(owner, wanted, "state", repr(state), remedy)
         t = whole(state.t, "state.t", owner, "a round t >= 1", "rounds are counted from one")
         inner = self.learner.check_state(state.inner, owner)
         waiting = np.asarray(state.rounds, dtype=np.float64).ravel()
         is_order = (np.diff(waiting, prepend=0.0, append=float(t)) > 0.0).all()
         if not is_order or not np.array_equal(waiting, np.trunc(waiting)):
             condition = f"rounds before t={t} in their order"
-            raise refusal(owner, condition, "state.rounds", waiting.tolist(), "go on from a trace or agent")
+            raise invalid(owner, condition, "state.rounds", waiting.tolist(), "go on from a trace or agent")
         points = np.empty((0, self.domain.dim))
         if len(waiting):
             points = rows(state.points, "state.points", owner, self.domain.dim, len(waiting))
         if not self.domain.contains(np.vstack((state.x, points))):
             condition = f"a state whose points lie in {self.domain!r}"
-            raise refusal(owner, condition, "state.x", state.x, "project it first")
+            raise invalid(owner, condition, "state.x", state.x, "project it first")
         return DelayedState(t, state.x, inner, waiting, points)

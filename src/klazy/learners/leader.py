@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from klazy.base.checks import Array, check_flag, non_negative, refusal
+from klazy.base.checks import Array, check_flag, invalid, non_negative
 from klazy.families import Family, Linear
 from klazy.kernels import codes
 from klazy.learners.base import Learner
@@ -464,7 +464,7 @@ class Leader(Learner[LeaderState]):
             self.season.check(state.season, owner)
         if state.leader not in range(len(self.experts)):
             condition = f"a leader among {len(self.experts)} experts"
-            raise refusal(owner, condition, "state.leader", state.leader, "go on from a trace or agent")
+            raise invalid(owner, condition, "state.leader", state.leader, "go on from a trace or agent")
         return state
 
 
@@ -482,9 +482,9 @@ def check_family(family: Any, experts: tuple[Learner[Any], ...], owner: str) -> 
     """Reject experts that want rows of another family than their leader gets."""
     if family is not None and not isinstance(family, Family):
         remedy = "leave it out, or write Pinball(2.0, 1.0)"
-        raise refusal(owner, "a family of costs", "family", repr(family), remedy)
+        raise invalid(owner, "a family of costs", "family", repr(family), remedy)
     for i, expert in enumerate(experts):
         if expert.family not in (None, Linear(), family):
             name = f"experts[{i}].family"
             remedy = f"give {owner} the same family"
-            raise refusal(owner, f"experts of the family {family}", name, expert.family, remedy)
+            raise invalid(owner, f"experts of the family {family}", name, expert.family, remedy)

@@ -9,7 +9,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from klazy.base.checks import Array, check_flag, number, positive, refusal
+from klazy.base.checks import Array, check_flag, invalid, number, positive
 from klazy.base.config import Config
 from klazy.kernels import codes
 from klazy.learners.base import NEVER, Descent, check_slack
@@ -179,7 +179,7 @@ class Decay(Memory):
     def __init__(self, m: float) -> None:
         m = number(m, "m", "Decay")
         if m < 1:
-            raise refusal("Decay", "a memory m >= 1", "m", m, "use m=1 for greedy GD")
+            raise invalid("Decay", "a memory m >= 1", "m", m, "use m=1 for greedy GD")
         self._keep(m=m)
 
     def theta(self, t: int, raw: Array) -> float:
@@ -321,7 +321,7 @@ class MemoryGD(Descent[MemoryState]):
     ) -> None:
         super().__init__(domain, sigma, start=start)
         if not isinstance(memory, Memory):
-            raise refusal("MemoryGD", "a memory rule", "memory", repr(memory), "write Decay(32) or Clock(65)")
+            raise invalid("MemoryGD", "a memory rule", "memory", repr(memory), "write Decay(32) or Clock(65)")
         takes_hints = check_flag(hints, "hints", "MemoryGD")
         self._keep(memory=memory, hints=takes_hints, accepts_hints=takes_hints)
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from klazy.base.checks import Array, check_flag, non_negative, one_of, positive, refusal, size
+from klazy.base.checks import Array, check_flag, invalid, non_negative, one_of, positive, size
 from klazy.families import Family, Pinball
 from klazy.kernels import codes
 from klazy.learners.base import Descent, Learner, check_domain
@@ -367,7 +367,7 @@ def product_grid(
     """
     for name, values in (("sigmas", sigmas), ("memories", memories)):
         if not isinstance(values, list | tuple):
-            raise refusal("product_grid", f"a list of {name}", name, repr(values), "put it into a list")
+            raise invalid("product_grid", f"a list of {name}", name, repr(values), "put it into a list")
     return [MemoryGD(domain, sigma, memory, start=start) for memory in memories for sigma in sigmas]
 
 
@@ -438,7 +438,7 @@ def auto(
     family = getattr(costs, "family", costs)
     if costs is not None and not isinstance(family, Family):
         remedy = "leave them out, or write Pinball()"
-        raise refusal("auto", "costs of a known family", "costs", repr(costs), remedy)
+        raise invalid("auto", "costs of a known family", "costs", repr(costs), remedy)
     # Experts plan with Euclidean distance if only the distance of a movement is known; the leader charges what it costs.
     planned = movement
     if movement.grouped is None and not isinstance(movement, SwitchFee):

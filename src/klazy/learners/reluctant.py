@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from klazy.base.checks import Array, check_flag, number, positive, refusal
+from klazy.base.checks import Array, check_flag, invalid, number, positive
 from klazy.families import Family, Linear, LogWealth, Pinball, Quadratic, Rewards
 from klazy.kernels import codes
 from klazy.learners.base import Learner, check_domain, check_start
@@ -120,12 +120,12 @@ class Reluctant(Learner[ReluctantState]):
         owner = "Reluctant"
         check_bounded(check_domain(domain, owner), owner)
         if window is not None and number(window, "window", owner) < 1.0:
-            raise refusal(owner, "window >= 1", "window", window, "give a number of rounds, or None for all")
+            raise invalid(owner, "window >= 1", "window", window, "give a number of rounds, or None for all")
         if family is not None and not isinstance(family, Family):
-            raise refusal(owner, "a cost family", "family", repr(family), "write Linear(), or leave it out")
+            raise invalid(owner, "a cost family", "family", repr(family), "write Linear(), or leave it out")
         if family is not None and not family.has_forecast:
             remedy = "leave it out, and it is given gradients"
-            raise refusal(owner, "a family whose rows can be averaged", "family", repr(family), remedy)
+            raise invalid(owner, "a family whose rows can be averaged", "family", repr(family), remedy)
         takes_hints = check_flag(hints, "hints", owner)
         self._keep(hints=takes_hints, accepts_hints=takes_hints)
         self._keep(
@@ -362,9 +362,9 @@ def _check_movement(movement: Any, dim: int) -> Movement:
     movement = as_movement(movement, owner)
     if not isinstance(movement.weight, float):
         remedy = "give a number, its mean say"
-        raise refusal(owner, "one weight for all rounds", "movement", repr(movement), remedy)
+        raise invalid(owner, "one weight for all rounds", "movement", repr(movement), remedy)
     if movement.grouped is None and not isinstance(movement, SwitchFee):
         condition = "a movement of klazy, or one that says how it is `grouped`"
-        raise refusal(owner, condition, "movement", repr(movement), "use L1Movement(...)")
+        raise invalid(owner, condition, "movement", repr(movement), "use L1Movement(...)")
     movement.check(dim)
     return movement

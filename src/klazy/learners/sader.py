@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from klazy.base.checks import Array, check_flag, freeze, one_of, positive, refusal, vector
+from klazy.base.checks import Array, check_flag, freeze, invalid, one_of, positive, vector
 from klazy.kernels import codes
 from klazy.learners.base import Learner
 from klazy.movement import Movement, as_movement, suit_movement
@@ -166,7 +166,7 @@ class SAder(Learner[SAderState]):
             if not expert.takes_gradients:
                 name = f"experts[{i}].family"
                 remedy = "an ensemble tells them gradients: use experts of linear costs, or Leader"
-                raise refusal("SAder", "experts that take gradients", name, expert.family, remedy)
+                raise invalid("SAder", "experts that take gradients", name, expert.family, remedy)
         experts = tuple(expert.init(x) for expert in self.experts)
         nothing = np.zeros(len(self.experts))
         return SAderState(
@@ -338,12 +338,12 @@ def check_experts(experts: Any, owner: str, more: str = "") -> tuple[Learner[Any
     known = tuple(experts) if isinstance(experts, Sequence) else ()
     if not known or not all(isinstance(expert, Learner) for expert in known):
         remedy = f"write {owner}([GD(ball, 1.0), GD(ball, 2.0)]{more})"
-        raise refusal(owner, "a list of learners", "experts", repr(experts), remedy)
+        raise invalid(owner, "a list of learners", "experts", repr(experts), remedy)
     for i, expert in enumerate(known):
         if expert.domain != known[0].domain:
             condition = f"experts on one set, {known[0].domain!r}"
             remedy = "build every expert on the same set"
-            raise refusal(owner, condition, f"experts[{i}].domain", expert.domain, remedy)
+            raise invalid(owner, condition, f"experts[{i}].domain", expert.domain, remedy)
     check_bounded(known[0].domain, owner)
     return known
 
@@ -352,7 +352,7 @@ def check_norm(movement: Any, dim: int, owner: str, remedy: str) -> None:
     """Refuse a movement by which an average of experts cannot be charged: it moves whenever one of them does."""
     is_norm = isinstance(movement, Movement) and movement.degree == 1.0
     if not is_norm or not isinstance(movement.weight, float):
-        raise refusal(owner, "a norm with one weight", "movement", repr(movement), remedy)
+        raise invalid(owner, "a norm with one weight", "movement", repr(movement), remedy)
     movement.check(dim)
 
 
@@ -363,7 +363,7 @@ def check_hints(hints: Any, experts: tuple[Learner[Any], ...], owner: str) -> bo
     if not any(expert.accepts_hints for expert in experts):
         kinds = sorted({type(expert).__name__ for expert in experts})
         remedy = "add MemoryGD(...) or Reluctant(..., hints=True)"
-        raise refusal(owner, "an expert that accepts hints", "experts", ", ".join(kinds), remedy)
+        raise invalid(owner, "an expert that accepts hints", "experts", ", ".join(kinds), remedy)
     return True
 
 
@@ -380,10 +380,10 @@ def check_expert_states(state: Any, owner: str, hints: bool) -> None:
     for i, expert in enumerate(state.experts):
         if expert.t != state.t:
             condition = f"experts in round t={state.t}"
-            raise refusal(owner, condition, f"experts[{i}].t", expert.t, "go on from a trace")
+            raise invalid(owner, condition, f"experts[{i}].t", expert.t, "go on from a trace")
         if not hints and np.any(getattr(expert, "hint", 0.0)):
             name = f"experts[{i}].hint"
-            raise refusal(owner, "experts without hints", name, expert.hint, "an ensemble takes none")
+            raise invalid(owner, "experts without hints", name, expert.hint, "an ensemble takes none")
 
 
 def find_noise(domain: ConvexSet, movement: Movement) -> tuple[float, float]:
@@ -424,6 +424,6 @@ def _check_prior(prior: str | ArrayLike, N: int) -> str | Array:
     weights = vector(prior, "prior", "SAder", N)
     if (weights < _SMALLEST_PRIOR).any() or abs(weights.sum() - 1.0) > 1e-9:
         condition = f"a prior of at least {_SMALLEST_PRIOR} each that sums to 1"
-        raise refusal("SAder", condition, "prior", weights.tolist(), "divide it by its sum")
+        raise invalid("SAder", condition, "prior", weights.tolist(), "divide it by its sum")
     # They stay as given: divided by their sum they would change once more whenever a file is read.
     return weights

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from klazy.base.checks import Array, refusal
+from klazy.base.checks import Array, invalid
 from klazy.kernels import codes
 
 
@@ -84,7 +84,7 @@ class Season:
         if not fits or any(number % 1 for number in (n, period, changed)):
             remedy = "go on from a trace or agent of the same learner"
             head = known[: codes.SEASON_HEAD]
-            raise refusal(owner, "a season that this learner left", "state.season", head, remedy)
+            raise invalid(owner, "a season that this learner left", "state.season", head, remedy)
 
     def count_periods(self, known: Array, period: int, most: int) -> int:
         """Count the past periods that a forecast can average."""

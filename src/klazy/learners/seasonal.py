@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from klazy.base.checks import Array, refusal, whole
+from klazy.base.checks import Array, invalid, whole
 from klazy.families import Family
 from klazy.kernels import codes
 from klazy.learners.base import Learner
@@ -101,7 +101,7 @@ class Seasonal(Learner[SeasonalState]):
         owner = "Seasonal"
         if isinstance(movement, SwitchFee):
             remedy = "use Reluctant, or another movement"
-            raise refusal(owner, "a movement that grows with its length", "movement", repr(movement), remedy)
+            raise invalid(owner, "a movement that grows with its length", "movement", repr(movement), remedy)
         if horizon is not None:
             horizon = whole(horizon, "horizon", owner, "horizon >= 1", "give rounds, or None for a plan")
         periods = whole(periods, "periods", owner, "periods >= 1", "give a number of periods")
@@ -109,13 +109,13 @@ class Seasonal(Learner[SeasonalState]):
             period = whole(period, "period", owner, "a period >= 2", "leave it out to look for one")
             if not 2 <= period <= codes.SEASON_LONGEST:
                 condition = f"2 <= period <= {codes.SEASON_LONGEST}"
-                raise refusal(owner, condition, "period", period, "leave it out to look for one")
+                raise invalid(owner, condition, "period", period, "leave it out to look for one")
         mover = Reluctant(domain, movement, 1.0, horizon or 1.0, family=family, start=start)
         remedy = "give a horizon in rounds"
         if horizon is None and mover.is_curved:
-            raise refusal(owner, "linear costs for a plan", "family", repr(family), remedy)
+            raise invalid(owner, "linear costs for a plan", "family", repr(family), remedy)
         if horizon is None and movement.degree != 1.0:
-            raise refusal(owner, "a norm for a plan", "movement", repr(movement), remedy)
+            raise invalid(owner, "a norm for a plan", "movement", repr(movement), remedy)
         self._keep(domain=domain, movement=movement, horizon=horizon, periods=periods, period=period)
         self._keep(family=family, start=mover.start, mover=mover)
 

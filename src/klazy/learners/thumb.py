@@ -8,7 +8,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from klazy.base.checks import Array, positive, refusal, whole
+from klazy.base.checks import Array, invalid, positive, whole
 from klazy.families import Family, Linear, Pinball, Quadratic, Rewards
 from klazy.kernels import codes
 from klazy.learners.base import NEVER, Learner, check_domain, check_start
@@ -84,7 +84,7 @@ class Thumb(Learner[ThumbState]):
         if family is None:
             family = Linear()
         if not isinstance(family, Family):
-            raise refusal(owner, "a family of costs", "family", repr(family), "write family=Quadratic()")
+            raise invalid(owner, "a family of costs", "family", repr(family), "write family=Quadratic()")
         check_bounded(check_domain(domain, owner), owner)
         self._keep(domain=domain, family=family, start=check_start(domain, start, owner))
 
@@ -619,7 +619,7 @@ def check_window(window: int, owner: str) -> int:
     rounds = check_rounds(window, "window", owner)
     if rounds > LONGEST:
         remedy = "average all rounds (window=None, or FollowTheLeader)"
-        raise refusal(owner, f"window <= {LONGEST}", "window", window, remedy)
+        raise invalid(owner, f"window <= {LONGEST}", "window", window, remedy)
     return rounds
 
 

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from klazy.base.checks import refusal
+from klazy.base.checks import invalid
 from klazy.learners.base import Learner
 from klazy.sets import ConvexSet
 
@@ -11,7 +11,7 @@ def check_inner(learner: Any, owner: str) -> None:
     """Check that this is a learner to wrap."""
     if not isinstance(learner, Learner):
         remedy = f"write {owner}(GD(L2Ball(5), 1.0), ...)"
-        raise refusal(owner, "a learner", "learner", repr(learner), remedy)
+        raise invalid(owner, "a learner", "learner", repr(learner), remedy)
 
 
 def move_learner(learner: Learner[Any], domain: ConvexSet) -> Learner[Any]:

@@ -13,7 +13,7 @@ from zlib import crc32
 import numpy as np
 from numpy.typing import ArrayLike
 
-from klazy.base.checks import Array, check_depth, file_path, refusal, vector
+from klazy.base.checks import Array, check_depth, file_path, invalid, vector
 from klazy.families import Family
 from klazy.learners import Learner
 from klazy.live.guards import Guards
@@ -109,7 +109,7 @@ class Agent:
         now = AgentState(learner, engine, state, guards, spec)
         if last_row is not None and fill != "forward":
             remedy = "leave last_row out"
-            raise refusal("Agent", "fill='forward' for last_row", "fill", repr(fill), remedy)
+            raise invalid("Agent", "fill='forward' for last_row", "fill", repr(fill), remedy)
         if last_row is not None:
             now.fill_from(now.spec.read(last_row, learner.domain.dim))
         self._serve(now, None)
@@ -191,7 +191,7 @@ class Agent:
     def hitting(self) -> float:
         """What all rounds so far have cost at the points played, of an agent that takes rows."""
         if not self._now.knows_costs:
-            raise refusal("Agent", "costs for hitting", "costs", None, "build it with costs=Linear(), say")
+            raise invalid("Agent", "costs for hitting", "costs", None, "build it with costs=Linear(), say")
         return self._now.hitting
 
     @property
@@ -210,7 +210,7 @@ class Agent:
         gradient: bool = False,
         round: int | None = None,
     ) -> Array:
-        """End the round with a gradient of its cost. Refused input changes nothing.
+        """End the round with a gradient of its cost. InvalidInput input changes nothing.
 
         Parameters
         ----------
@@ -326,7 +326,7 @@ class Agent:
         {'eu': 0.0, 'us': 9.0}
         >>> agent.observe({"us": -1.0})
         Traceback (most recent call last):
-        klazy.base.checks.Refused: Agent.observe needs all columns 'eu', 'us', got missing='eu'; give every column a number.
+        klazy.base.checks.InvalidInput: Agent.observe needs all columns 'eu', 'us', got missing='eu'; give ...
         """
         make = partial(AgentState.record_row, row=row, hint=hint, round=round)
         try:
@@ -665,7 +665,7 @@ class Agent:
             given_too = [name for name, value in (given | {"state": state}).items() if value is not None]
             if given_too:
                 remedy = f"leave {', '.join(given_too)} out: the agent has its own"
-                raise refusal("Agent.open", "a learner for these", "learner", repr(learner), remedy)
+                raise invalid("Agent.open", "a learner for these", "learner", repr(learner), remedy)
             with learner._lock:
                 start = AgentState.from_dict(learner._now.to_dict())
         options = {"sync": sync, "read_only": read_only, "shared": shared}
@@ -728,7 +728,7 @@ class Agent:
     def _require_store(self, name: str) -> StoredAgent:
         if self._stored is None:
             remedy = 'open it with Agent.open("decisions.db", learner)'
-            raise refusal("Agent", f"a store for {name}", "path", None, remedy)
+            raise invalid("Agent", f"a store for {name}", "path", None, remedy)
         return self._stored
 
     def close(self) -> None:
@@ -746,7 +746,7 @@ class Agent:
     def __getstate__(self) -> tuple[Any, ...]:
         if self._stored is not None:
             remedy = "open it where it is needed, or save it, and load the file"
-            raise refusal("Agent", "to live in memory to be copied", "path", self._stored.store.path, remedy)
+            raise invalid("Agent", "to live in memory to be copied", "path", self._stored.store.path, remedy)
         with self._lock:
             now = self._memory
             about = (now.learner, now.engine, now.state, now.guards, now.spec)
@@ -784,13 +784,13 @@ def verify_checksum(data: bytes, owner: str, path: object) -> dict[str, Any]:
     except (ValueError, RecursionError):
         file = None
     if not isinstance(file, dict) or "format" not in file or not isinstance(file.get("agent", {}), dict):
-        raise refusal(owner, "a file that Agent.save wrote", "path", path, "check the path")
+        raise invalid(owner, "a file that Agent.save wrote", "path", path, "check the path")
     check_depth(file, owner)
     if file["format"] != FORMAT:
         remedy = "load it with the klazy that wrote it"
-        raise refusal(owner, f"a file of format {FORMAT}", "format", repr(file["format"]), remedy)
+        raise invalid(owner, f"a file of format {FORMAT}", "format", repr(file["format"]), remedy)
     content = file.get("agent", {})
     if data != add_checksum(content) or content.keys() - _OPTIONAL != _NEEDED:
         remedy = "it is damaged; restore it from a backup"
-        raise refusal(owner, "a file as Agent.save wrote it", "path", path, remedy)
+        raise invalid(owner, "a file as Agent.save wrote it", "path", path, remedy)
     return content

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Self, overload
 import numpy as np
 from numpy.typing import ArrayLike
 
-from klazy.base.checks import Array, real_array, refusal
+from klazy.base.checks import Array, invalid, real_array
 from klazy.kernels import codes
 from klazy.kernels.layout import find_missing_part, layout_of
 from klazy.learners import Learner
@@ -100,7 +100,7 @@ class Fleet:
     def update(self, g: ArrayLike, *, id: str | int | None = None, retry: bool = False) -> Array: ...
 
     def update(self, g: Any, *, id: str | int | None = None, retry: bool = False) -> Any:
-        """End a round of all agents, or of some. Refused input changes nothing, of no agent.
+        """End a round of all agents, or of some. InvalidInput input changes nothing, of no agent.
 
         Parameters
         ----------
@@ -138,14 +138,14 @@ class Fleet:
         shape = (count, self.learner.domain.dim)
         if given.shape != shape:
             remedy = "give a row for each agent, or a dict by name"
-            raise refusal("Fleet.update", f"gradients of shape {shape}", "g.shape", given.shape, remedy)
+            raise invalid("Fleet.update", f"gradients of shape {shape}", "g.shape", given.shape, remedy)
         return given
 
     def _find(self, name: Any) -> int:
         place = self._places.get(name)
         if place is None:
             remedy = "fleet.names has those that are there"
-            raise refusal("Fleet", "the name of one of its agents", "name", repr(name), remedy)
+            raise invalid("Fleet", "the name of one of its agents", "name", repr(name), remedy)
         return place
 
     def _play(self, g: Array, which: np.ndarray, id: str | int | None, retry: bool) -> Array:
@@ -156,7 +156,7 @@ class Fleet:
                 return self._stored.update(g, which, id, retry)
             if id is not None:
                 remedy = 'open the fleet with Fleet.open("decisions.db", learner, names)'
-                raise refusal("Fleet.update", "a store for ids", "id", repr(id), remedy)
+                raise invalid("Fleet.update", "a store for ids", "id", repr(id), remedy)
             x = play_fleet(self._kernel, self._memory, g, which, self._layout.x)
         # This array check says what does not fit.
         return real_array(g, "g", "Fleet.update") if x is None else x
@@ -215,7 +215,7 @@ class Fleet:
         wanted = None if names is None else check_names(names, "Fleet.open")
         if learner is not None and not check_learner(learner, "Fleet.open").takes_gradients:
             remedy = "open each with Agent.open, and give it rows"
-            raise refusal("Fleet.open", "a learner that takes gradients", "learner", repr(learner), remedy)
+            raise invalid("Fleet.open", "a learner that takes gradients", "learner", repr(learner), remedy)
         stored = open_fleet(path, learner, wanted, sync=sync, shared=shared)
         return cls.__new__(cls)._serve(stored.learner, stored.names, stored)
 
@@ -230,7 +230,7 @@ class Fleet:
         with self._lock:
             if self._stored is None:
                 remedy = 'open the fleet with Fleet.open("decisions.db", learner, names)'
-                raise refusal("Fleet", "a store for refresh", "path", None, remedy)
+                raise invalid("Fleet", "a store for refresh", "path", None, remedy)
             self._stored.reload()
             return self.x
 
@@ -262,7 +262,7 @@ class Fleet:
     def __getstate__(self) -> tuple[Any, ...]:
         if self._stored is not None:
             remedy = "open it where it is needed"
-            raise refusal("Fleet", "to live in memory to be copied", "path", self._stored.store.path, remedy)
+            raise invalid("Fleet", "to live in memory to be copied", "path", self._stored.store.path, remedy)
         with self._lock:
             return self.learner, self.names, self._memory.copy()
 
@@ -320,11 +320,11 @@ class Member:
 def check_learner(learner: Any, owner: str) -> Learner[Any]:
     """Check that a learner has a kernel."""
     if not isinstance(learner, Learner):
-        raise refusal(owner, "a learner", "learner", repr(learner), "write Fleet(GD(L2Ball(5), 1.0), 1000)")
+        raise invalid(owner, "a learner", "learner", repr(learner), "write Fleet(GD(L2Ball(5), 1.0), 1000)")
     missing = find_missing_part(learner)
     if missing is not None:
         remedy = "play each as an Agent, which runs through step"
-        raise refusal(owner, "a kernel for every part", "learner", f"one with {missing}", remedy)
+        raise invalid(owner, "a kernel for every part", "learner", f"one with {missing}", remedy)
     return learner
 
 
@@ -336,10 +336,10 @@ def check_names(names: Any, owner: str) -> tuple[str, ...]:
         return tuple(str(i) for i in range(names))
     if not isinstance(names, list | tuple) or len(names) == 0:
         remedy = f"give a list of names, or how many agents there are, up to {LARGEST_FLEET:,}"
-        raise refusal(owner, "names of agents", "names", f"a {type(names).__name__}", remedy)
+        raise invalid(owner, "names of agents", "names", f"a {type(names).__name__}", remedy)
     for name in names:
         check_name(name)
     if len(set(names)) < len(names):
         ((twice, _),) = Counter(names).most_common(1)
-        raise refusal(owner, "names that differ", "names", repr(twice), "it is there twice")
+        raise invalid(owner, "names that differ", "names", repr(twice), "it is there twice")
     return tuple(names)

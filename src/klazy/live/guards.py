@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from klazy.base.checks import Array, one_of, positive, refusal, whole
+from klazy.base.checks import Array, invalid, one_of, positive, whole
 from klazy.base.config import Config
 from klazy.learners import Learner
 from klazy.movement import Movement, as_movement
@@ -94,7 +94,7 @@ class Guards(Config):
         if movement is not None:
             movement = as_movement(movement, "Guards")
         if movement is not None and not isinstance(movement.weight, float):
-            raise refusal(
+            raise invalid(
                 "Guards",
                 "a movement cost with one weight",
                 "movement",
@@ -175,7 +175,7 @@ class Guards(Config):
             size = 0.0 if vector is None else _measure(vector)
             if size > self.G:
                 remedy = "leave the round out, or use above='clip'"
-                raise refusal(owner, f"|{name}| <= G={self.G}", f"|{name}|", size, remedy)
+                raise invalid(owner, f"|{name}| <= G={self.G}", f"|{name}|", size, remedy)
 
     def clip(self, g: Array, hint: Array | None) -> tuple[Array, Array | None, bool]:
         """Shorten gradient and hint to G.

@@ -21,7 +21,7 @@ from threading import RLock
 from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
 
-from klazy.base.checks import refusal
+from klazy.base.checks import invalid
 from klazy.base.install import make_missing
 from klazy.live import schema, store
 from klazy.live.records import AGENT_SHIFT, Row
@@ -80,7 +80,7 @@ class PostgresStore(Store):
         self._pooled = False
         if not shared:
             remedy = "leave shared=False out: a server takes nobody's turn away"
-            raise refusal(self.owner, "a file for itself alone", "path", self.path, remedy)
+            raise invalid(self.owner, "a file for itself alone", "path", self.path, remedy)
         try:
             self._repeat(lambda: self._check_tables(may_create))
         except BaseException:
@@ -232,7 +232,7 @@ class PostgresStore(Store):
             names = self._list_tables()
             if not names:
                 wanted = "a database that is there"
-                raise refusal(self.owner, wanted, "path", self.path, "it has no agents yet")
+                raise invalid(self.owner, wanted, "path", self.path, "it has no agents yet")
             for table in POSTGRES_TABLES:
                 if table not in names:
                     raise self.damage(f"table {table!r} whole")
@@ -509,7 +509,7 @@ def _read_url(url: str, owner: str) -> tuple[dict[str, Any], dict[str, Any], str
         password = unquote(parts.password or given.pop("password", "")) or os.environ.get("PGPASSWORD")
     except ValueError:
         # The message may show a part of the password.
-        raise refusal(owner, "the URL of a database", "path", "postgresql://...", remedy) from None
+        raise invalid(owner, "the URL of a database", "path", "postgresql://...", remedy) from None
     name = unquote(parts.path.strip("/")) or user
     host = parts.hostname or given.pop("host", "localhost")
     tls = _choose_ssl(given, owner)
@@ -519,7 +519,7 @@ def _read_url(url: str, owner: str) -> tuple[dict[str, Any], dict[str, Any], str
     place = {"host": host, "port": port}
     if given:
         known = "host, port, user, password, sslmode and sslrootcert are known"
-        raise refusal(owner, "options that it knows", "option", sorted(given)[0], known)
+        raise invalid(owner, "options that it knows", "option", sorted(given)[0], known)
     return options | {"host": host}, place, f"postgresql://{user}@{host}:{port}/{name}"
 
 
@@ -536,4 +536,4 @@ def _choose_ssl(given: dict[str, str], owner: str) -> Any:
     if mode == "verify-full":
         return ssl.create_default_context(cafile=certificate)
     remedy = "use disable, prefer, require or verify-full"
-    raise refusal(owner, "an sslmode that it knows", "sslmode", mode, remedy)
+    raise invalid(owner, "an sslmode that it knows", "sslmode", mode, remedy)

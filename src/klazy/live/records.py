@@ -11,7 +11,7 @@ from zlib import crc32
 
 import numpy as np
 
-from klazy.base.checks import Array, refusal
+from klazy.base.checks import Array, invalid
 
 AGENT_SHIFT = 40
 _NUMBER = (1 << AGENT_SHIFT) - 1
@@ -186,4 +186,4 @@ def check_id(id: str | int, owner: str = "Agent.update") -> str:
             # Half a surrogate pair has no bytes, and Python prints no number of more than 4300 digits.
             pass
     wanted = f"an id, text of 1 to {ID_BYTES} bytes or a whole number"
-    raise refusal(owner, wanted, "id", f"a {type(id).__name__}", "shorten it, or give a hash of it")
+    raise invalid(owner, wanted, "id", f"a {type(id).__name__}", "shorten it, or give a hash of it")

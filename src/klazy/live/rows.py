@@ -9,7 +9,7 @@ from typing import Any, Self
 import numpy as np
 
 from klazy.base.cells import is_missing
-from klazy.base.checks import Array, Refused, number, one_of, refusal, vector
+from klazy.base.checks import Array, InvalidInput, invalid, number, one_of, vector
 from klazy.families import Family
 from klazy.learners import Learner
 from klazy.movement import Movement, as_movement
@@ -21,7 +21,7 @@ _COMPARED = ("costs", "columns", "movement", "fill")
 _NAMES_SHOWN = 5
 
 
-class Dropped(Refused):
+class Dropped(InvalidInput):
     """A row was left out because a cell is missing; the round continues."""
 
 
@@ -55,7 +55,7 @@ class RowSpec:
     ) -> Self:
         """Check the arguments of an agent with this learner."""
         if not isinstance(learner, Learner):
-            raise refusal("Agent", "a learner", "learner", repr(learner), "write Agent(GD(L2Ball(5), 1.0))")
+            raise invalid("Agent", "a learner", "learner", repr(learner), "write Agent(GD(L2Ball(5), 1.0))")
         dim = learner.domain.dim
         family = _check_costs(learner, costs, owner)
         rows = decisions = price = charged = None
@@ -68,7 +68,7 @@ class RowSpec:
             charged = learner.own_movement
         if charged is not None and not isinstance(charged.weight, float):
             remedy = "write movement=L2Movement(1.0)"
-            raise refusal(owner, "a movement cost with one weight", "movement", repr(charged), remedy)
+            raise invalid(owner, "a movement cost with one weight", "movement", repr(charged), remedy)
         if fill is not None:
             _check_fill(fill, family, owner)
         if origin is not None:
@@ -127,7 +127,7 @@ class RowSpec:
         elif self.columns is None:
             if isinstance(row, Mapping):
                 remedy = "build the agent with columns=[...], or give an array"
-                raise refusal(OBSERVE, "columns for a row by name", "columns", None, remedy)
+                raise invalid(OBSERVE, "columns for a row by name", "columns", None, remedy)
             values = vector(list(named.values()), "row", OBSERVE, length)
         else:
             values = self._order(named, self.columns)
@@ -135,7 +135,7 @@ class RowSpec:
             i = int((values <= 0.0).argmax())
             name = f"row[{i}]" if self.columns is None else self.columns[i]
             remedy = "give prices divided by the last ones"
-            raise refusal(OBSERVE, f"numbers above zero for {self.costs}", name, values[i], remedy)
+            raise invalid(OBSERVE, f"numbers above zero for {self.costs}", name, values[i], remedy)
         if self.costs is not None:
             self.costs.check_rows(values, "row", OBSERVE)
         return values
@@ -165,7 +165,7 @@ class RowSpec:
             raise Dropped(f"{OBSERVE} dropped the row: {first} is missing.")
         if self.fill == "forward" and last is None:
             remedy = "give the first row a number in every column"
-            raise refusal(OBSERVE, "a row before it to fill forward from", first, "missing", remedy)
+            raise invalid(OBSERVE, "a row before it to fill forward from", first, "missing", remedy)
         values = last if self.fill == "forward" and last is not None else np.zeros(dim)
         for i in missing:
             cells[names[i]] = float(values[i])
@@ -177,9 +177,9 @@ class RowSpec:
             unknown = [name for name in named if name not in columns]
             if missing:
                 remedy = "give every column a number"
-                raise refusal(OBSERVE, f"all columns {_list(columns)}", "missing", _list(missing), remedy)
+                raise invalid(OBSERVE, f"all columns {_list(columns)}", "missing", _list(missing), remedy)
             remedy = "leave it out, or correct its name"
-            raise refusal(OBSERVE, f"columns {_list(columns)} only", "unknown", _list(unknown), remedy)
+            raise invalid(OBSERVE, f"columns {_list(columns)} only", "unknown", _list(unknown), remedy)
         return np.array([number(named[name], name, OBSERVE) for name in columns])
 
     def write(self, row: Array) -> str:
@@ -204,10 +204,10 @@ def _check_costs(learner: Learner[Any], costs: Any, owner: str) -> Family | None
         remedy = "write costs=Pinball(short=4.0)"
         if isinstance(getattr(costs, "family", None), Family):
             remedy = f"write costs={costs.family!r}, the costs without their data"
-        raise refusal(owner, "a cost family", "costs", repr(costs), remedy)
+        raise invalid(owner, "a cost family", "costs", repr(costs), remedy)
     if not learner.understands(costs):
         remedy = "give both the same one"
-        raise refusal(
+        raise invalid(
             owner, f"costs of the learner's family, {learner.family!r}", "costs", repr(costs), remedy
         )
     costs.check(learner.domain.dim)
@@ -226,7 +226,7 @@ def _check_columns(
     )
     if isinstance(columns, str) or not isinstance(columns, Sequence | Mapping):
         if not hasattr(columns, "tolist"):
-            raise refusal(owner, wanted, "columns", repr(columns), remedy)
+            raise invalid(owner, wanted, "columns", repr(columns), remedy)
         # An array, or the columns of a data frame.
         columns = list(columns)
     rows = tuple(map(str, columns))
@@ -235,18 +235,18 @@ def _check_columns(
         decisions = tuple(map(str, columns.values()))[:dim]
     for names, length in ((rows, dim + extras), (decisions, dim)):
         if len(names) != length or len(set(names)) != length or "" in names:
-            raise refusal(owner, wanted, "columns", list(names), remedy)
+            raise invalid(owner, wanted, "columns", list(names), remedy)
     return rows, decisions
 
 
 def _check_origin(origin: Any, owner: str) -> dict[str, Any]:
     remedy = "give a dict of plain values"
     if not isinstance(origin, dict):
-        raise refusal(owner, "an origin that JSON can hold", "origin", repr(origin), remedy)
+        raise invalid(owner, "an origin that JSON can hold", "origin", repr(origin), remedy)
     try:
         return json.loads(json.dumps(origin, allow_nan=False))
     except (TypeError, ValueError) as failed:
-        raise refusal(owner, "an origin that JSON can hold", "origin", failed, remedy) from None
+        raise invalid(owner, "an origin that JSON can hold", "origin", failed, remedy) from None
 
 
 def _check_fill(fill: Any, costs: Family | None, owner: str) -> None:
@@ -254,7 +254,7 @@ def _check_fill(fill: Any, costs: Family | None, owner: str) -> None:
     one_of(fill, "fill", owner, FILLS)
     if costs is None:
         remedy = "give costs, or leave fill out"
-        raise refusal(owner, "costs that say what a row costs, to fill rows", "costs", None, remedy)
+        raise invalid(owner, "costs that say what a row costs, to fill rows", "costs", None, remedy)
     refuse_zeros(fill, costs, owner)
 
 
@@ -262,7 +262,7 @@ def refuse_zeros(fill: str | None, costs: Family, owner: str) -> None:
     """Reject zeros for missing cells where a row must be above zero."""
     if fill == "zero" and costs.positive:
         remedy = "choose 'forward' or 'drop'"
-        raise refusal(owner, f"numbers above zero for {costs}", "fill", repr(fill), remedy)
+        raise invalid(owner, f"numbers above zero for {costs}", "fill", repr(fill), remedy)
 
 
 def _read_names(row: Any) -> dict[str, Any] | None:
@@ -277,7 +277,7 @@ def _read_names(row: Any) -> dict[str, Any] | None:
     elif hasattr(row, "columns") and hasattr(row, "shape"):
         if row.shape[0] != 1:
             remedy = "give rounds one by one, in their order"
-            raise refusal(OBSERVE, "one row", "rows", row.shape[0], remedy)
+            raise invalid(OBSERVE, "one row", "rows", row.shape[0], remedy)
         names = list(map(str, row.columns))
         values = row.row(0) if hasattr(row, "row") else row.iloc[0].tolist()
     elif hasattr(row, "index") and hasattr(row, "items"):
@@ -287,7 +287,7 @@ def _read_names(row: Any) -> dict[str, Any] | None:
         return None
     named = dict(zip(names, values, strict=True))
     if len(named) != len(names):
-        raise refusal(OBSERVE, "column names that differ", "columns", names, "rename one of them")
+        raise invalid(OBSERVE, "column names that differ", "columns", names, "rename one of them")
     return named
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from threading import Lock
 from typing import Any
 
-from klazy.base.checks import Refused, file_path, refusal
+from klazy.base.checks import InvalidInput, file_path, invalid
 from klazy.live import schema, store
 from klazy.live.records import Row
 from klazy.live.store import Result, Store, StoreFailed, TakenError, Values, fail
@@ -73,13 +73,13 @@ class SqliteStore(Store):
     def _check_place(self, may_create: bool) -> None:
         if self._file.is_dir():
             remedy = "it is a folder; write the name of a file in it"
-            raise refusal(self.owner, "the path of a database file", "path", self.path, remedy)
+            raise invalid(self.owner, "the path of a database file", "path", self.path, remedy)
         if not may_create and not self._file.is_file():
             remedy = "check the path"
-            raise refusal(self.owner, "a database that is there", "path", self.path, remedy)
+            raise invalid(self.owner, "a database that is there", "path", self.path, remedy)
         if not self._file.parent.is_dir():
             remedy = "make the folder first"
-            raise refusal(self.owner, "a folder for the database", "path", self.path, remedy)
+            raise invalid(self.owner, "a folder for the database", "path", self.path, remedy)
 
     def _connect(self) -> sqlite3.Connection:
         if not self.read_only:
@@ -118,7 +118,7 @@ class SqliteStore(Store):
         (mode,) = ask("PRAGMA journal_mode = WAL").fetchone()
         if mode != "wal":
             remedy = "choose a disk of this machine"
-            raise refusal(self.owner, "a file system with shared memory", "path", self.path, remedy)
+            raise invalid(self.owner, "a file system with shared memory", "path", self.path, remedy)
         ask(f"PRAGMA synchronous = {level}")
         ask("PRAGMA fullfsync = ON")
         pages = FLUSHED_WAL_PAGES if level == "FULL" else WAL_PAGES
@@ -138,7 +138,7 @@ class SqliteStore(Store):
         application, version = marks
         if application != schema.APPLICATION:
             remedy = "choose another file; if this was one of klazy's, it is damaged"
-            raise refusal(self.owner, "a database of klazy", "path", self.path, remedy)
+            raise invalid(self.owner, "a database of klazy", "path", self.path, remedy)
         self.require_version(version)
         if version < schema.VERSION:
             self._change_tables(self._list_updates)
@@ -181,11 +181,11 @@ class SqliteStore(Store):
                     raise self.damage(f"table {table!r} whole")
                 columns = ", ".join(f"{name} {kind}" for name, kind, *_ in here[0])
                 remedy = "another program has changed it; undo that, or restore a backup"
-                raise refusal(self.owner, f"table {table!r} as klazy made it", "columns", columns, remedy)
+                raise invalid(self.owner, f"table {table!r} as klazy made it", "columns", columns, remedy)
             for kind, name in self._connection.execute(_FIND_RULES, (table,)).fetchall():
                 remedy = f"DROP {kind.upper()} {name}: it may change or turn away what klazy writes"
                 place = f"{name!r} on {table!r}"
-                raise refusal(self.owner, "tables without rules of others", kind, place, remedy)
+                raise invalid(self.owner, "tables without rules of others", kind, place, remedy)
 
     def _list_repairs(self) -> list[str]:
         """Return the statements that make again what another program has dropped or changed, or a dump leaves out."""
@@ -372,7 +372,7 @@ class SqliteStore(Store):
         try:
             if not self.read_only:
                 self.require_writer()
-        except Refused:
+        except InvalidInput:
             self._empty_log()
         self.closed = True
         self.idle = True

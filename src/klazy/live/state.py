@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 
-from klazy.base.checks import Array, one_of, refusal, vector, whole
+from klazy.base.checks import Array, invalid, one_of, vector, whole
 from klazy.kernels import codes
 from klazy.kernels.layout import find_missing_part, layout_of
 from klazy.learners import Bandit, Delayed, Learner
@@ -98,7 +98,7 @@ class AgentState:
         missing = find_missing_part(learner)
         if engine == "compiled" and missing:
             given = f"'compiled' with {missing}"
-            raise refusal("Agent", "a kernel for every part", "engine", given, "use engine='auto'")
+            raise invalid("Agent", "a kernel for every part", "engine", given, "use engine='auto'")
         self.learner: Any = learner
         self.engine = "step" if missing or engine == "step" else "compiled"
         self.spec = spec or RowSpec()
@@ -142,15 +142,15 @@ class AgentState:
     def fit_guards(self, guards: Guards) -> Guards:
         """Check guards and fit them to the learner."""
         if not isinstance(guards, Guards):
-            raise refusal("Agent", "guards", "guards", repr(guards), "write Guards(per_round=0.1)")
+            raise invalid("Agent", "guards", "guards", repr(guards), "write Guards(per_round=0.1)")
         movement = self.spec.movement
         if movement is not None and guards.movement not in (None, movement):
             wanted = f"guards with its own movement, {movement!r}"
             remedy = "leave out the movement of the guards"
-            raise refusal("Agent", wanted, "guards", repr(guards), remedy)
+            raise invalid("Agent", wanted, "guards", repr(guards), remedy)
         if guards.G is not None and guards.above == "clip" and not self.learner.takes_gradients:
             wanted = "a learner that is told gradients to clip them"
-            raise refusal("Agent", wanted, "guards", repr(guards), "use above='refuse'")
+            raise invalid("Agent", wanted, "guards", repr(guards), "use above='refuse'")
         return guards.replace(movement=guards.movement or movement).fit(self.learner)
 
     # The present
@@ -243,13 +243,13 @@ class AgentState:
         d = self.learner.domain.dim
         if costs is None:
             remedy = "build it with costs=Linear(), say, or tell it gradients with update(g)"
-            raise refusal(OBSERVE, "costs that say what a row costs", "costs", None, remedy)
+            raise invalid(OBSERVE, "costs that say what a row costs", "costs", None, remedy)
         values = self.spec.read_filled(row, d, self.last_row)
         x, note = self._find_played(round, OBSERVE)
         g = np.asarray(costs.gradient(values, x), dtype=np.float64)
         hitting = float(costs.value(values, x))
         if not (np.isfinite(hitting) and np.isfinite(g).all()):
-            raise refusal(OBSERVE, f"a finite cost at {x.tolist()}", "cost", hitting, "check the row")
+            raise invalid(OBSERVE, f"a finite cost at {x.tolist()}", "cost", hitting, "check the row")
         if hint is not None:
             self._require_hints(OBSERVE)
             hint = self.spec.read(hint, d)
@@ -270,9 +270,9 @@ class AgentState:
         if not isinstance(learner, Bandit):
             remedy = "build it with Bandit(learner, delta=0.1), or use update(g)"
             given = type(learner).__name__
-            raise refusal(OBSERVE_COST, "a learner that is told costs", "learner", given, remedy)
+            raise invalid(OBSERVE_COST, "a learner that is told costs", "learner", given, remedy)
         if self.spec.takes_rows:
-            raise refusal(
+            raise invalid(
                 OBSERVE_COST, "an agent without costs", "costs", self.spec.costs, "use observe(row)"
             )
         values = learner.check_values(value, OBSERVE_COST)
@@ -309,19 +309,19 @@ class AgentState:
             return self.played, ""
         if not isinstance(self.learner, Delayed):
             remedy = "leave it out, or build the agent with Delayed(learner) for feedback that comes late"
-            raise refusal(owner, f"the round under way, {self.t}", "round", round, remedy)
+            raise invalid(owner, f"the round under way, {self.t}", "round", round, remedy)
         return self.learner.find_point(self.form, s, owner), note_feedback(LATE, s)
 
     def _require_delayed(self, owner: str) -> Delayed:
         if not isinstance(self.learner, Delayed):
             remedy = "build it with Delayed(learner)"
-            raise refusal(owner, "a learner that can wait", "learner", type(self.learner).__name__, remedy)
+            raise invalid(owner, "a learner that can wait", "learner", type(self.learner).__name__, remedy)
         return self.learner
 
     def _require_hints(self, owner: str) -> None:
         if not self.learner.accepts_hints:
             remedy = "use MemoryGD, or auto(..., hints=True)"
-            raise refusal(owner, "a learner that accepts hints", "learner", repr(self.learner), remedy)
+            raise invalid(owner, "a learner that accepts hints", "learner", repr(self.learner), remedy)
 
     def _require_gradients(self, is_meant: bool) -> None:
         """Reject a gradient where rows are expected, unless it is meant and the learner can use it."""
@@ -332,12 +332,12 @@ class AgentState:
             remedy = "use observe(row)"
         elif is_meant:
             return
-        raise refusal(UPDATE, wanted, "costs", self.spec.costs, remedy)
+        raise invalid(UPDATE, wanted, "costs", self.spec.costs, remedy)
 
     def require_guards(self, name: str) -> GuardState:
         """Return the guards' state; raise an error that ``name`` needs guards."""
         if self.guarded is None:
-            raise refusal("Agent", f"guards for {name}", "guards", None, "build it with guards=Guards()")
+            raise invalid("Agent", f"guards for {name}", "guards", None, "build it with guards=Guards()")
         return self.guarded
 
     # A round

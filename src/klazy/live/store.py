@@ -13,7 +13,7 @@ from time import time
 from typing import Any, Self, TypeVar
 from weakref import WeakSet
 
-from klazy.base.checks import Refused, file_path, one_of, refusal
+from klazy.base.checks import InvalidInput, file_path, invalid, one_of
 from klazy.live import schema
 from klazy.live.records import (
     AGENT_SHIFT,
@@ -53,13 +53,13 @@ class TakenError(Exception):
     """A record does not follow the last one of its agent, or its key or id is there already."""
 
 
-class StoreFailed(Refused):
+class StoreFailed(InvalidInput):
     """The store cannot be read or written; the input may be all right."""
 
 
 def fail(owner: str, condition: str, name: str, value: object, remedy: str) -> StoreFailed:
-    """Make the error of a store that failed, in the form of a refusal."""
-    return StoreFailed(*refusal(owner, condition, name, value, remedy).args)
+    """Make the error of a store that failed, in the form of other errors."""
+    return StoreFailed(*invalid(owner, condition, name, value, remedy).args)
 
 
 def is_url(path: object) -> bool:
@@ -199,7 +199,7 @@ class Store(ABC):
         elif version < schema.VERSION and self.read_only:
             remedy = "open the store once without read_only, which brings its tables up to date"
         if remedy is not None:
-            raise refusal(self.owner, f"tables of version {schema.VERSION}", "version", version, remedy)
+            raise invalid(self.owner, f"tables of version {schema.VERSION}", "version", version, remedy)
 
     def require_reader(self) -> None:
         """Raise an error if the store was closed, or opened by the parent of this process."""
@@ -515,7 +515,7 @@ class Store(ABC):
         self.require_reader()
         target = file_path(path, "path", "Agent.backup").absolute()
         if target.exists():
-            raise refusal("Agent.backup", "a path where nothing is", "path", target, "choose another")
+            raise invalid("Agent.backup", "a path where nothing is", "path", target, "choose another")
         self._copy(target)
 
     def _copy(self, target: Path) -> None:

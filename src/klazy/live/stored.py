@@ -14,7 +14,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from klazy.base.checks import Array, Refused, real_array, refusal
+from klazy.base.checks import Array, InvalidInput, invalid, real_array
 from klazy.kernels import codes
 from klazy.learners import Delayed, Learner
 from klazy.live.guards import Guards
@@ -98,16 +98,16 @@ class StoredAgent:
                 if self.deleted and record.kind != RESTORE:
                     name = repr(self.agent.name)
                     remedy = "restore it with agent.restore()"
-                    raise refusal("Agent", "one that was not deleted", "name", name, remedy)
+                    raise invalid("Agent", "one that was not deleted", "name", name, remedy)
                 outcome, row = self.compute(record)
                 self._seconds += perf_counter() - start
                 self.store.append(row)
                 self.apply(outcome, row)
                 return outcome.x.copy()
-            except Refused:
+            except InvalidInput:
                 made = None
                 # Of two errors, the first one says what was wrong.
-                with suppress(Refused):
+                with suppress(InvalidInput):
                     made = self._recall(id)
                 if made is None:
                     raise
@@ -288,7 +288,7 @@ def close_store(store: Store, take_snapshots: Callable[[], None] | None) -> None
     try:
         if take_snapshots is not None and not store.read_only:
             take_snapshots()
-    except Refused:
+    except InvalidInput:
         # The file was moved or is full. Every round is in it.
         pass
     finally:
@@ -342,7 +342,7 @@ def open_agent(
         found = store.find_agent(name)
         if found is not None and state is not None:
             remedy = "it is there already; leave the state out"
-            raise refusal("Agent.open", "a state for a new agent only", "name", repr(name), remedy)
+            raise invalid("Agent.open", "a state for a new agent only", "name", repr(name), remedy)
         if found is None:
             found = create_agent(store, name, start)
         stored = revive_agent(store, found, keep)
@@ -362,7 +362,7 @@ def check_name(name: Any) -> str:
     fits = isinstance(name, str) and name.isprintable() and name.strip() == name != ""
     if not fits or len(name.encode(errors="replace")) > NAME_BYTES:
         wanted = f"a name, printable text of 1 to {NAME_BYTES} bytes"
-        raise refusal("Agent.open", wanted, "name", repr(name), "write name='eu-west'")
+        raise invalid("Agent.open", wanted, "name", repr(name), "write name='eu-west'")
     return name
 
 
@@ -372,14 +372,14 @@ def _check_keep(keep: Any) -> None:
     is_count = isinstance(keep, int) and not isinstance(keep, bool) and keep >= 1
     if not is_span and not is_count:
         remedy = "give a number of rounds, a datetime.timedelta, or None for all"
-        raise refusal("Agent.open", "keep, how much history stays", "keep", repr(keep), remedy)
+        raise invalid("Agent.open", "keep, how much history stays", "keep", repr(keep), remedy)
 
 
 def create_agent(store: Store, name: str, state: AgentState | None) -> AgentRow:
     """Create an agent, or find the one that another process has created meanwhile."""
     if state is None or store.read_only:
         remedy = "give one, or the name of an agent that is there: klazy agents lists them"
-        raise refusal("Agent.open", "a learner for a new agent", "name", repr(name), remedy)
+        raise invalid("Agent.open", "a learner for a new agent", "name", repr(name), remedy)
     with suppress(TakenError):
         store.create_agents([name], *describe_start(state), tuple(state.ids), state.x.tobytes())
     found = store.find_agent(name)
@@ -432,7 +432,7 @@ def _require_same(
         else:
             return
     where = f"{stored.agent.name!r} in {stored.store.path}"
-    raise refusal("Agent.open", f"the {name} of {where}, {here!r}", name, repr(value), remedy)
+    raise invalid("Agent.open", f"the {name} of {where}, {here!r}", name, repr(value), remedy)
 
 
 # Fleets
@@ -522,7 +522,7 @@ class StoredFleet:
         if rows and len(rows) < len(found):
             remedy = "use another, or update just those"
             wanted = "an id that all of these agents took, or none"
-            raise refusal("Fleet.update", wanted, "id", repr(id), remedy)
+            raise invalid("Fleet.update", wanted, "id", repr(id), remedy)
         return np.array([read_numbers(row.decision) for row in rows]) if rows else None
 
     # History
@@ -591,7 +591,7 @@ def _require_plain(state: AgentState, name: str) -> None:
     elif state.guards is not None:
         has = "has guards"
     if has is not None:
-        raise Refused(f"Fleet.open cannot play {name!r}, which {has}. Open it with Agent.open.")
+        raise InvalidInput(f"Fleet.open cannot play {name!r}, which {has}. Open it with Agent.open.")
 
 
 def _find_alike(store: Store, learner: Learner[Any] | None) -> list[AgentRow]:
@@ -608,7 +608,7 @@ def _find_alike(store: Store, learner: Learner[Any] | None) -> list[AgentRow]:
             found.append(agent)
     if not found:
         remedy = "give a learner and the names of new agents"
-        raise refusal("Fleet.open", "agents that can play as a fleet", "path", store.path, remedy)
+        raise invalid("Fleet.open", "agents that can play as a fleet", "path", store.path, remedy)
     return found
 
 
@@ -621,7 +621,7 @@ def _find_or_create(store: Store, learner: Learner[Any] | None, names: tuple[str
             return [found[name] for name in names]
         if learner is None:
             remedy = "give one, or the names of agents that are there: klazy agents lists them"
-            raise refusal("Fleet.open", "a learner for new agents", "name", repr(missing[0]), remedy)
+            raise invalid("Fleet.open", "a learner for new agents", "name", repr(missing[0]), remedy)
         with suppress(TakenError):
             store.create_agents(missing, *describe_start(AgentState(learner, "compiled")))
 
@@ -640,10 +640,10 @@ def _find_start(agents: Sequence[AgentRow], learner: Learner[Any] | None, store:
         remedy = "leave it out, or choose other names"
         if found.learner != (learner or state.learner):
             wanted = f"the learner of {where}, {found.learner!r}"
-            raise refusal("Fleet.open", wanted, "learner", repr(learner or state.learner), remedy)
+            raise invalid("Fleet.open", wanted, "learner", repr(learner or state.learner), remedy)
         if found.movement != state.movement:
             wanted = f"the movement of {where}, {found.movement!r}"
-            raise refusal("Fleet.open", wanted, "movement", repr(state.movement), remedy)
+            raise invalid("Fleet.open", wanted, "movement", repr(state.movement), remedy)
         known.add(agent.configuration)
     assert state is not None
     return state

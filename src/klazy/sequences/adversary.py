@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from klazy.base.checks import positive, refusal, size, whole
+from klazy.base.checks import invalid, positive, size, whole
 from klazy.costs import LinearCosts
 from klazy.sequences.phases import Scenario
 from klazy.sets import Box, L1Ball, L2Ball
@@ -91,15 +91,15 @@ def _check_wave(k: int, T: int, active: int | None) -> tuple[int, int, int, int]
     k = size(k, "k", "square_wave", "a slack k >= 2", "greedy GD has no such wave")
     T = size(T, "T", "square_wave", "a horizon T >= 1", "give the number of rounds")
     if k < 2:
-        raise refusal("square_wave", "a slack k >= 2", "k", k, "greedy GD has no such wave")
+        raise invalid("square_wave", "a slack k >= 2", "k", k, "greedy GD has no such wave")
     blocks = T // k
     if blocks == 0:
-        raise refusal("square_wave", f"T >= k={k}, one block at least", "T", T, "play longer")
+        raise invalid("square_wave", f"T >= k={k}, one block at least", "T", T, "play longer")
     if active is None:
         active = blocks
     active = whole(active, "active", "square_wave", "active >= 1", "give a number of blocks")
     if active > blocks:
-        raise refusal(
+        raise invalid(
             "square_wave", f"1 to T//k={blocks} active blocks", "active", active, "choose one of these"
         )
     return k, T, blocks, active

@@ -8,7 +8,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from klazy.base.checks import Array, non_negative, positive, refusal, rows, seeded, size, vector, whole
+from klazy.base.checks import Array, invalid, non_negative, positive, rows, seeded, size, vector, whole
 from klazy.costs import Costs, QuadraticCosts
 from klazy.sequences.phases import Scenario
 from klazy.sets import Box, ConvexSet, L2Ball
@@ -86,7 +86,7 @@ class DelayCosts(Costs):
         self.loads = rows(loads, "loads", "DelayCosts")
         self.T, self.dim = self.loads.shape
         if self.loads.min() <= 0.0:
-            raise refusal("DelayCosts", "loads > 0", "loads", self.loads.min(), "leave out what is idle")
+            raise invalid("DelayCosts", "loads > 0", "loads", self.loads.min(), "leave out what is idle")
         self.energy = positive(energy, "energy", "DelayCosts")
         self.delay = positive(delay, "delay", "DelayCosts")
 
@@ -313,7 +313,7 @@ def sea(
     T, dim = _check_size(T, dim, owner)
     far = non_negative(jump, "jump", owner)
     if far > 2.0:
-        raise refusal(owner, "jump <= 2, the width of the ball", "jump", jump, "use 1.0")
+        raise invalid(owner, "jump <= 2, the width of the ball", "jump", jump, "use 1.0")
     every = min(T, whole(every, "every", owner, "every >= 1", "give the rounds between two jumps"))
     line = rng.normal(size=dim)
     line /= np.linalg.norm(line)

@@ -5,7 +5,7 @@ from typing import Any, Generic, TypeVar
 
 import numpy as np
 
-from klazy.base.checks import Array, refusal, seeded, size
+from klazy.base.checks import Array, invalid, seeded, size
 from klazy.costs import Costs, LinearCosts
 from klazy.sets import ConvexSet, L1Ball, L2Ball
 
@@ -122,7 +122,7 @@ def corrupted(
     """
     owner = "corrupted"
     if random_phases and seed is None:
-        raise refusal(owner, "a seed for random phases", "seed", seed, "give a number")
+        raise invalid(owner, "a seed for random phases", "seed", seed, "give a number")
     lengths = _make_lengths(phases, length, owner)
     dim = size(dim, "dim", owner, "a dimension dim >= 1", "give the number of coordinates")
     if random_phases:

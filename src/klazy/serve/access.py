@@ -13,7 +13,7 @@ from starlette.requests import cookie_parser
 from starlette.responses import RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from klazy.base.checks import Refused, one_of
+from klazy.base.checks import InvalidInput, one_of
 from klazy.live.store import Store, StoreFailed, TakenError
 from klazy.live.stored import check_name
 from klazy.serve.problems import Problem, explain_failure, make_response
@@ -79,7 +79,7 @@ def add_token(store: Store, name: str, role: str, agent: str | None) -> str:
     try:
         store.add_token(name, role, agent, hash_token(token))
     except TakenError:
-        raise Refused(f"A token named {name!r} exists already. Choose another name.") from None
+        raise InvalidInput(f"A token named {name!r} exists already. Choose another name.") from None
     return token
 
 

@@ -15,7 +15,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse, Response
 
 import klazy
-from klazy.base.checks import Refused
+from klazy.base.checks import InvalidInput
 from klazy.live.inspection import describe_agent
 from klazy.live.state import AgentState, Overtaken
 from klazy.live.stored import StoredAgent, create_agent
@@ -62,7 +62,7 @@ def make_app(settings: Settings) -> AccessMiddleware:
         docs_url=None,
         redoc_url=None,
     )
-    for kind in (Refused, Overtaken, HTTPException, RequestValidationError, Exception):
+    for kind in (InvalidInput, Overtaken, HTTPException, RequestValidationError, Exception):
         app.add_exception_handler(kind, _answer_failure)
     for make_paths in (_list_round_paths, _list_agent_paths, _list_operation_paths):
         app.include_router(make_paths(service))

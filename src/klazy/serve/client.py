@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from klazy.base.cells import is_missing
-from klazy.base.checks import Array, Refused, real_array, vector
+from klazy.base.checks import Array, InvalidInput, real_array, vector
 from klazy.base.config import Config
 from klazy.families import Family
 from klazy.learners import Learner
@@ -73,7 +73,7 @@ class Client:
         self, url: str, token: str | None = None, *, timeout: float = 30.0, retries: int = 5
     ) -> None:
         if not isinstance(url, str) or not url.startswith(("http://", "https://")):
-            raise Refused(f"url must be like 'http://127.0.0.1:8321', got {url!r}.")
+            raise InvalidInput(f"url must be like 'http://127.0.0.1:8321', got {url!r}.")
         self.url = url.rstrip("/")
         self._retries = retries
         headers = {} if token is None else {"Authorization": f"Bearer {token}"}
@@ -231,7 +231,9 @@ class RemoteAgent:
 
     def __init__(self, client: Client, name: str) -> None:
         if "/" in name:
-            raise Refused(f"The name of an agent must fit into a path, got {name!r}. Use - in place of /.")
+            raise InvalidInput(
+                f"The name of an agent must fit into a path, got {name!r}. Use - in place of /."
+            )
         self._client = client
         self.name = name
         self.place = f"/agents/{quote(name, safe='')}"
@@ -547,4 +549,4 @@ def _read_error(answer: httpx.Response) -> Exception:
         return Overtaken(detail)
     if answer.status_code in RETRIED or answer.status_code >= 500:
         return ConnectionError(detail)
-    return Refused(detail)
+    return InvalidInput(detail)

@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from klazy.base.checks import Refused, check_depth
+from klazy.base.checks import InvalidInput, check_depth
 from klazy.families import Family
 from klazy.kernels.layout import find_missing_part, layout_of
 from klazy.learners import Learner
@@ -27,7 +27,7 @@ def check_path_name(name: str) -> str:
     """Return the name of an agent if it can be a part of a path."""
     check_name(name)
     if "/" in name or name in (".", ".."):
-        raise Refused(f"The name of an agent must fit into a path, got {name!r}. Use - in place of /.")
+        raise InvalidInput(f"The name of an agent must fit into a path, got {name!r}. Use - in place of /.")
     return name
 
 
@@ -37,7 +37,9 @@ def build_state(about: dict[str, Any], limits: Settings) -> AgentState:
     if about.get("agent") is not None:
         return _rebuild_saved(about, limits)
     if about.get("learner") is None:
-        raise Refused("learner or agent is required: learner.to_dict(), or the file that Agent.save wrote.")
+        raise InvalidInput(
+            "learner or agent is required: learner.to_dict(), or the file that Agent.save wrote."
+        )
     learner = _build_learner(about, limits)
     parts = {}
     for name, kind in _CONFIGS.items():
@@ -54,7 +56,7 @@ def _rebuild_saved(about: dict[str, Any], limits: Settings) -> AgentState:
     _build_learner(saved, limits)
     data = add_checksum(saved)
     found = json.loads(data)
-    changed = Refused("The body must be a file exactly as Agent.save wrote it. Send it unchanged.")
+    changed = InvalidInput("The body must be a file exactly as Agent.save wrote it. Send it unchanged.")
     if about.get("checksum") != found["checksum"] or about.get("format") != found["format"]:
         raise changed
     verify_checksum(data, OWNER, "the body")
@@ -63,7 +65,7 @@ def _rebuild_saved(about: dict[str, Any], limits: Settings) -> AgentState:
     except (KeyError, TypeError):
         raise changed from None
     except ValueError as failed:
-        raise Refused(*failed.args) from None
+        raise InvalidInput(*failed.args) from None
     # The rounds that wait for feedback count, too.
     _check_numbers(count_numbers(state.state), limits)
     return state
@@ -76,9 +78,11 @@ def _build(kind: Any, about: Any) -> Any:
     except TypeError as failed:
         name = about.get("class") if isinstance(about, dict) else None
         word = kind.__name__.lower()
-        raise Refused(f"The {word} {name} cannot be built: {failed}. Send what to_dict returns.") from None
+        raise InvalidInput(
+            f"The {word} {name} cannot be built: {failed}. Send what to_dict returns."
+        ) from None
     except ValueError as failed:
-        raise Refused(*failed.args) from None
+        raise InvalidInput(*failed.args) from None
 
 
 def _build_learner(about: dict[str, Any], limits: Settings) -> Learner[Any]:
@@ -95,13 +99,13 @@ def _build_learner(about: dict[str, Any], limits: Settings) -> Learner[Any]:
 
 def _check_dim(dim: float, limits: Settings) -> None:
     if dim > limits.dim:
-        raise Refused(f"The dimension must be at most {limits.dim}, got {dim}. See klazy serve --dim.")
+        raise InvalidInput(f"The dimension must be at most {limits.dim}, got {dim}. See klazy serve --dim.")
 
 
 def _check_numbers(numbers: float, limits: Settings) -> None:
     if numbers > limits.numbers:
         limit = f"The state must have at most {limits.numbers} numbers, got {numbers}."
-        raise Refused(f"{limit} Shorten windows, use fewer experts, or see klazy serve --numbers.")
+        raise InvalidInput(f"{limit} Shorten windows, use fewer experts, or see klazy serve --numbers.")
 
 
 def _check_parts(about: Any, limits: Settings) -> None:
@@ -113,13 +117,13 @@ def _check_parts(about: Any, limits: Settings) -> None:
         parts += 1
         name = part.get("class")
         if not isinstance(name, str) or not _is_own(name):
-            raise Refused(f"class must be a class of klazy, as to_dict names it, got {name!r}.")
+            raise InvalidInput(f"class must be a class of klazy, as to_dict names it, got {name!r}.")
         dim = part.get("dim")
         if isinstance(dim, int | float):
             _check_dim(dim, limits)
             numbers += max(dim, 0)
     if parts > MAX_PARTS:
-        raise Refused(f"A learner must have at most {MAX_PARTS} parts, got {parts}. Use fewer experts.")
+        raise InvalidInput(f"A learner must have at most {MAX_PARTS} parts, got {parts}. Use fewer experts.")
     _check_numbers(numbers, limits)
 
 

@@ -8,7 +8,7 @@ import numpy as np
 from fastapi import FastAPI, Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
-from klazy.base.checks import Array, Refused
+from klazy.base.checks import Array, InvalidInput
 from klazy.base.html import render
 from klazy.base.svg import draw_chart, draw_sparkline
 from klazy.live.records import Row
@@ -87,7 +87,7 @@ def add_pages(app: FastAPI, service: Service) -> None:
         async def answer_safely(request: Request) -> Response:
             try:
                 return await answer(request)
-            except (Problem, Refused) as failed:
+            except (Problem, InvalidInput) as failed:
                 problem = explain_failure(failed)
                 return make_page("service.html", "Rejected", problem.status_code, message=problem.detail)
 

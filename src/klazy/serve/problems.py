@@ -8,7 +8,7 @@ from typing import Any
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
-from klazy.base.checks import Refused
+from klazy.base.checks import InvalidInput
 from klazy.live.state import Overtaken
 from klazy.live.store import StoreFailed
 
@@ -61,7 +61,7 @@ def explain_failure(failed: Exception) -> Problem:
         return Problem(503, str(failed), headers={"Retry-After": "1"})
     if isinstance(failed, Overtaken):
         return Problem(409, str(failed))
-    if isinstance(failed, Refused):
+    if isinstance(failed, InvalidInput):
         return Problem(422, str(failed))
     return Problem(500, "The service failed; its log says why. Nothing was changed.")
 

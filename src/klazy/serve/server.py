@@ -19,7 +19,7 @@ from typing import Any
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from klazy.base.checks import Refused
+from klazy.base.checks import InvalidInput
 from klazy.base.signals import end_with
 from klazy.live.store import open_store
 from klazy.serve.problems import MEDIA_TYPE, Problem, make_response
@@ -249,7 +249,7 @@ def listen(settings: Settings) -> socket.socket:
     except OSError as failed:
         where = f"{settings.host}:{settings.port}"
         reason = (failed.strerror or "").partition(" (")[0]
-        raise Refused(f"serve cannot listen on {where}: {reason}. Choose another --port.") from None
+        raise InvalidInput(f"serve cannot listen on {where}: {reason}. Choose another --port.") from None
 
 
 def _end_at_hangup(end: Callable[[], None]) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from starlette.requests import Request
 
-from klazy.base.checks import Refused
+from klazy.base.checks import InvalidInput
 from klazy.learners import Learner
 from klazy.live.inspection import describe_agent
 from klazy.live.state import AgentState
@@ -55,7 +55,7 @@ class Service:
         self._looking = asyncio.Lock()
         # When the service last checked that the store can be written to, and what came of it.
         self._looked = float("-inf")
-        self._failed: Refused | None = None
+        self._failed: InvalidInput | None = None
 
     def close(self) -> None:
         """Finish all requests, and close the store."""
@@ -139,7 +139,7 @@ class Service:
                 self._failed = None
                 try:
                     await self.worker.ask(lambda worker: worker.store.touch(), agents=[])
-                except Refused as failed:
+                except InvalidInput as failed:
                     self._failed = failed
                 self._looked = monotonic()
         if self._failed is not None:
@@ -173,7 +173,7 @@ async def change(service: Service, name: str, make: Callable[[StoredAgent], obje
         agent = worker.find_to_write(name)
         try:
             make(agent)
-        except Refused:
+        except InvalidInput:
             if agent.deleted:
                 raise refuse_deleted(name) from None
             raise

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from klazy.base.checks import Refused
+from klazy.base.checks import InvalidInput
 
 # The environment variable with the folder in which several workers store their counters.
 METRICS_FOLDER = "PROMETHEUS_MULTIPROC_DIR"
@@ -39,7 +39,7 @@ class Settings:
     def check(self) -> "Settings":
         """Return these settings, unless they would open the service to everyone."""
         if self.insecure and self.host not in LOOPBACK:
-            raise Refused(
+            raise InvalidInput(
                 f"--insecure needs a loopback host, got {self.host}. Leave --insecure out, or use --host 127.0.0.1."
             )
         return self

@@ -15,7 +15,7 @@ from threading import Thread
 from time import thread_time
 from typing import Any, NamedTuple
 
-from klazy.base.checks import Array, Refused
+from klazy.base.checks import Array, InvalidInput
 from klazy.learners.base import count_numbers
 from klazy.live.records import WAITS, AgentRow, Record, Row, check_id, read_feedback, read_numbers
 from klazy.live.rows import Dropped
@@ -297,7 +297,7 @@ class RoundWorker:
             job.value = job.do(self)
         except StoreFailed:
             raise
-        except (Refused, Overtaken, Problem) as refused:
+        except (InvalidInput, Overtaken, Problem) as refused:
             job.error = refused
 
     # What jobs do
@@ -416,7 +416,7 @@ class RoundWorker:
             x = agent.end(request.make_record, id) if bulk is None else bulk.end(agent, request, id)
         except Dropped:
             return RoundResult(state.t, state.x, state.decision, dropped=True)
-        except Refused:
+        except InvalidInput:
             recalled = None if bulk is None else self._recall(agent, id, bulk)
             if recalled is not None:
                 return recalled
@@ -437,7 +437,7 @@ class RoundWorker:
         if numbers > self._numbers:
             limit = f"The state, with its pending rounds, must have at most {self._numbers} numbers"
             remedy = "Send feedback, give some rounds up, or see klazy serve --numbers."
-            raise Refused(f"{limit}, got {numbers}. {remedy}")
+            raise InvalidInput(f"{limit}, got {numbers}. {remedy}")
 
     def _recall(self, agent: StoredAgent, id: str, bulk: Bulk | None) -> RoundResult | None:
         """Return the answer to the round of this id."""
@@ -463,7 +463,7 @@ class RoundWorker:
                 if agent is None:
                     agent = bulk.agents[request.agent] = self.find_to_write(request.agent).copy()
                 bulk.results.append(self._play(agent, request, bulk))
-            except (Refused, Overtaken, Problem) as refused:
+            except (InvalidInput, Overtaken, Problem) as refused:
                 # Whoever sent them knows now.
                 for each in bulk.requests:
                     self.lost.pop(each.agent, None)

@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from klazy.base.checks import SMALLEST, Array, positive, real_array, refusal, size, vector
+from klazy.base.checks import SMALLEST, Array, invalid, positive, real_array, size, vector
 from klazy.kernels import codes
 from klazy.sets.base import ConvexSet
 from klazy.sets.halfspaces import HalfSpaces, bound_by
@@ -340,7 +340,7 @@ class Box(ConvexSet):
         if (low > high).any():
             i = int(np.argmax(low > high))
             wanted = f"lower <= upper, {high[i]} here"
-            raise refusal("Box", wanted, f"lower[{i}]", low[i], "swap the two or widen the box")
+            raise invalid("Box", wanted, f"lower[{i}]", low[i], "swap the two or widen the box")
         self._keep(lower=low, upper=high, dim=low.size)
 
     @property
@@ -394,7 +394,7 @@ class Box(ConvexSet):
     def check_whole(self, owner: str) -> None:
         if not (np.ceil(self.lower) <= np.floor(self.upper)).all():
             wanted = "a whole number between the bounds of every coordinate"
-            raise refusal(owner, wanted, "domain", self, "widen the box")
+            raise invalid(owner, wanted, "domain", self, "widen the box")
 
     def nearest_whole(self, x: Array) -> Array:
         return np.clip(np.rint(x), np.ceil(self.lower), np.floor(self.upper)) + 0.0  # no negative zero
@@ -450,7 +450,7 @@ class Space(ConvexSet):
 
     def lowest(self, g: Array) -> Array:
         remedy = "a linear cost has no least value here"
-        raise refusal("argmin_linear", "a bounded set", "domain", self, remedy)
+        raise invalid("argmin_linear", "a bounded set", "domain", self, remedy)
 
     def violation(self, x: Array) -> Array:
         return np.full(x.shape[:-1], -1.0)

@@ -10,7 +10,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from klazy.base.checks import Array, freeze, number, positive, real_array, refusal, vector
+from klazy.base.checks import Array, freeze, invalid, number, positive, real_array, vector
 from klazy.base.config import Config
 from klazy.base.html import load_macros
 from klazy.base.svg import draw_outline
@@ -268,7 +268,7 @@ class ConvexSet(Config, ABC):
             If sets of this kind cannot shrink.
         """
         kind = type(self).__name__
-        raise refusal("shrunk", "a set that can shrink", "domain", kind, f"give {kind} a method erode(delta)")
+        raise invalid("shrunk", "a set that can shrink", "domain", kind, f"give {kind} a method erode(delta)")
 
     @cached_property
     def rank(self) -> int:
@@ -304,7 +304,7 @@ class ConvexSet(Config, ABC):
         inside = self.erode(radius)
         if inside is None:
             condition = f"room for a ball of this radius in {self!r}"
-            raise refusal(f"{type(self).__name__}.shrunk", condition, "delta", delta, "use a smaller one")
+            raise invalid(f"{type(self).__name__}.shrunk", condition, "delta", delta, "use a smaller one")
         return inside
 
     def check_whole(self, owner: str) -> None:
@@ -313,7 +313,7 @@ class ConvexSet(Config, ABC):
         Parameters
         ----------
         owner : str
-            Who asks, for the message of a refusal.
+            Who asks, for the error message.
 
         Raises
         ------
@@ -321,7 +321,7 @@ class ConvexSet(Config, ABC):
             If they are not known: use a Box, a Simplex, a CappedSimplex, or a Product of these.
         """
         known = "a Box, Simplex, CappedSimplex or Product of these for integers"
-        raise refusal(owner, known, "domain", self, "use one")
+        raise invalid(owner, known, "domain", self, "use one")
 
     def nearest_whole(self, x: Array) -> Array:
         """Find the nearest point of the set whose coordinates are whole numbers.
@@ -444,7 +444,7 @@ class ConvexSet(Config, ABC):
         array = real_array(values, name, owner)
         if array.shape[-1:] != (self.dim,):
             wanted = f"{self.dim} coordinates along the last axis"
-            raise refusal(owner, wanted, f"{name} of shape", array.shape, "match the dimensions")
+            raise invalid(owner, wanted, f"{name} of shape", array.shape, "match the dimensions")
         return array
 
     def contains(self, x: ArrayLike, tol: float = TOLERANCE) -> bool:
@@ -520,7 +520,7 @@ class ConvexSet(Config, ABC):
         point : array_like or None
             The point; None means :attr:`start`.
         owner : str
-            Who asks, for the message of a refusal.
+            Who asks, for the error message.
 
         Returns
         -------
@@ -536,7 +536,7 @@ class ConvexSet(Config, ABC):
             return self.start
         x = vector(point, "start", owner, self.dim)
         if not self.contains(x):
-            raise refusal(
+            raise invalid(
                 owner, f"a start point in {self!r}", "start", x.tolist(), "project it onto the set first"
             )
         return freeze(x)
@@ -565,6 +565,6 @@ def outline(domain: ConvexSet, turns: int = 720) -> Array:
 def check_bounded(domain: ConvexSet, owner: str) -> None:
     """Refuse a set without bounds, where something is tuned to its size or may go to its far end."""
     if not domain.bounded:
-        raise refusal(
+        raise invalid(
             owner, "a bounded set", "domain", repr(domain), "use L2Ball(...), or play contrib.CoinBetting"
         )

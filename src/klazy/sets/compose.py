@@ -8,7 +8,7 @@ from itertools import chain
 
 import numpy as np
 
-from klazy.base.checks import Array, Refused, positive, refusal, whole
+from klazy.base.checks import Array, InvalidInput, invalid, positive, whole
 from klazy.kernels import codes
 from klazy.sets.balls import L2Ball
 from klazy.sets.base import ConvexSet
@@ -196,11 +196,11 @@ class Intersection(ConvexSet):
         dims = sorted({s.dim for s in sets})
         if len(dims) > 1:
             remedy = "use Product for different coordinates"
-            raise refusal("Intersection", "sets of one dimension", "dims", dims, remedy)
+            raise invalid("Intersection", "sets of one dimension", "dims", dims, remedy)
         budget = whole(budget, "budget", "Intersection", "a budget >= 1", "give the number of cycles")
         self._keep(sets=sets, dim=dims[0], tol=positive(tol, "tol", "Intersection"), budget=budget)
         if not self._is_met():
-            raise refusal("Intersection", "sets that meet", "sets", list(sets), "the set is empty otherwise")
+            raise invalid("Intersection", "sets that meet", "sets", list(sets), "the set is empty otherwise")
 
     def _is_met(self) -> bool:
         """Return True if the members have a point in common."""
@@ -270,7 +270,7 @@ class Intersection(ConvexSet):
             return None
         try:
             return Intersection(inside, self.tol, self.budget)
-        except Refused:  # they do not meet
+        except InvalidInput:  # they do not meet
             return None
 
     def trade(self, x: Array, g: Array, rise: Array, fall: Array) -> Array | None:
@@ -455,5 +455,5 @@ def _find_sides(sets: list[ConvexSet], near: Array) -> HalfSpaces:
 def _members(sets: object, owner: str) -> tuple[ConvexSet, ...]:
     members = tuple(sets) if isinstance(sets, Sequence) else ()
     if not members or not all(isinstance(member, ConvexSet) for member in members):
-        raise refusal(owner, "a list of sets", "sets", repr(sets), f"write {owner}([Box(0, 1), Simplex(3)])")
+        raise invalid(owner, "a list of sets", "sets", repr(sets), f"write {owner}([Box(0, 1), Simplex(3)])")
     return members

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from klazy.base.checks import SMALLEST, Array, Refused, refusal, rows, vector
+from klazy.base.checks import SMALLEST, Array, InvalidInput, invalid, rows, vector
 from klazy.base.linprog import solve_linear
 from klazy.sets.base import ConvexSet
 from klazy.sets.halfspaces import HalfSpaces, balance_on, project_onto
@@ -57,14 +57,14 @@ class Polytope(ConvexSet):
         if tiny.any():
             i = int(np.argmax(tiny))
             wanted = f"rows of norm 0 or at least {SMALLEST:g}"
-            raise refusal("Polytope", wanted, f"A[{i}]", matrix[i].tolist(), "scale A and b up")
+            raise invalid("Polytope", wanted, f"A[{i}]", matrix[i].tolist(), "scale A and b up")
         self._keep(A=matrix, b=bounds, dim=matrix.shape[1])
         if not self._linear_programme(np.zeros(self.dim)).success:
             wanted = "at least one point with A x <= b"
-            raise refusal("Polytope", wanted, "b", bounds.tolist(), "the set is empty otherwise")
+            raise invalid("Polytope", wanted, "b", bounds.tolist(), "the set is empty otherwise")
         if not self._is_bounded():
             remedy = "add bounds on every direction"
-            raise refusal("Polytope", "a bounded set", "A of shape", matrix.shape, remedy)
+            raise invalid("Polytope", "a bounded set", "A of shape", matrix.shape, remedy)
 
     @cached_property
     def _unit_rows(self) -> tuple[Array, Array]:
@@ -129,7 +129,7 @@ class Polytope(ConvexSet):
         A, b = self._unit_rows
         try:
             return Polytope(A, b - delta)
-        except Refused:  # it is empty
+        except InvalidInput:  # it is empty
             return None
 
     def half_spaces(self, near: Array) -> HalfSpaces:

@@ -9,7 +9,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from klazy.base.checks import Array, coordinates, number, positive, refusal, size
+from klazy.base.checks import Array, coordinates, invalid, number, positive, size
 from klazy.kernels import codes
 from klazy.sets.base import ConvexSet
 from klazy.sets.halfspaces import HalfSpaces, bound_by, join, sum_to
@@ -73,7 +73,7 @@ class _Shares(ConvexSet):
     def _check_sizes(self, sizes: Array, owner: str) -> None:
         if not np.array_equal(sizes, np.trunc(sizes)):
             wanted = "a whole total, whole caps and whole floors"
-            raise refusal(owner, wanted, "domain", self, "count in smaller units")
+            raise invalid(owner, wanted, "domain", self, "count in smaller units")
 
 
 class Simplex(_Shares):
@@ -200,11 +200,11 @@ class CappedSimplex(_Shares):
         if (low > high).any():
             i = int(np.argmax(low > high))
             wanted = f"floor <= cap, {high[i]} here"
-            raise refusal(owner, wanted, f"floor[{i}]", low[i], "raise the cap or lower the floor")
+            raise invalid(owner, wanted, f"floor[{i}]", low[i], "raise the cap or lower the floor")
         rounding = 1e-12 * max(np.abs(low).sum(), np.abs(high).sum())  # of caps that share a total evenly
         if not low.sum() - rounding <= total <= high.sum() + rounding:
             between = f"total between the floors' sum {low.sum()} and the caps' sum {high.sum()}"
-            raise refusal(owner, between, "total", total, "the set is empty otherwise")
+            raise invalid(owner, between, "total", total, "the set is empty otherwise")
         total = min(max(total, float(low.sum())), float(high.sum()))
         kept_cap = float(high[0]) if np.ndim(cap) == 0 else high
         kept_floor = float(low[0]) if np.ndim(floor) == 0 else low

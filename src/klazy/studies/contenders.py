@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from klazy import learners
-from klazy.base.checks import Array, Refused, refusal
+from klazy.base.checks import Array, InvalidInput, invalid
 from klazy.families import Family, Linear
 from klazy.kernels.codes import SEASON_LAGS
 from klazy.kernels.layout import find_missing_part
@@ -192,8 +192,8 @@ class Contender:
         """Build the learner for a game."""
         made = self.bind(facts)(**parameters)
         if not isinstance(made, Learner):
-            remedy = "return a klazy.Learner"
-            raise refusal("arena", f"a learner from {self.name}", "it", type(made).__name__, remedy)
+            remedy = "return a klazy.types.Learner"
+            raise invalid("arena", f"a learner from {self.name}", "it", type(made).__name__, remedy)
         return made
 
 
@@ -261,7 +261,7 @@ def list_contenders(study: str) -> list[Contender]:
     for name in list_installed():
         try:
             found += import_own([name], trust=False)
-        except Refused as failed:
+        except InvalidInput as failed:
             warnings.warn(f"{study} leaves out an installed learner: {failed}", stacklevel=2)
     return found
 
@@ -279,18 +279,18 @@ def bind_contenders(study: str, facts: Facts) -> list[tuple[Contender, Callable[
 def make_own(made: Any, name: str | None = None) -> Contender:
     """Make a contender of a function of domain, movement and family, or of those of them that it names."""
     if not callable(made):
-        raise refusal("arena", "a function that makes a learner", "learner", repr(made), "see docs/arena.md")
+        raise invalid("arena", "a function that makes a learner", "learner", repr(made), "see docs/arena.md")
     label = name or getattr(made, "__name__", type(made).__name__)
     try:
         arguments = inspect.signature(made).parameters.values()
     except (TypeError, ValueError) as failed:
-        raise refusal("arena", "a function with a signature", "learner", label, str(failed)) from failed
+        raise invalid("arena", "a function with a signature", "learner", label, str(failed)) from failed
     for argument in arguments:
         is_optional = argument.default is not argument.empty or argument.kind in (2, 4)
         if not is_optional and argument.name not in OFFERED:
             wanted = "a learner without parameters to tune"
             remedy = f"let its arguments be among {', '.join(OFFERED)}, or have defaults"
-            raise refusal("arena", wanted, f"{label}'s argument", argument.name, remedy)
+            raise invalid("arena", wanted, f"{label}'s argument", argument.name, remedy)
     if label in [each.name for each in CONTENDERS]:
         label = f"{label} (yours)"
     return Contender(label, YOURS, made)
@@ -304,17 +304,17 @@ def import_own(names: Sequence[str], trust: bool) -> list[Contender]:
         module, colon, attribute = name.partition(":")
         if not colon and name not in installed:
             remedy = "`klazy list` names those installed, or write mine:Mine"
-            raise refusal("arena", "an installed learner, or module:function", "learner", name, remedy)
+            raise invalid("arena", "an installed learner, or module:function", "learner", name, remedy)
         if colon and not trust:
             remedy = "look at it, then say --trust"
-            raise refusal("arena", "--trust to import and call code of your own", "learner", name, remedy)
+            raise invalid("arena", "--trust to import and call code of your own", "learner", name, remedy)
         try:
             made = getattr(import_module(module), attribute) if colon else load_installed(name)
-        except Refused:
+        except InvalidInput:
             raise
         # The module of somebody else may raise anything.
         except Exception as failed:
             remedy = f"{type(failed).__name__}: {failed}"
-            raise refusal("arena", "a learner that can be imported", "learner", name, remedy) from failed
+            raise invalid("arena", "a learner that can be imported", "learner", name, remedy) from failed
         found.append(make_own(made, attribute or name))
     return found

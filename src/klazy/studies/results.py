@@ -24,7 +24,7 @@ from threading import Lock, Timer
 from typing import TYPE_CHECKING, Any, Self
 from uuid import uuid4
 
-from klazy.base.checks import refusal
+from klazy.base.checks import invalid
 from klazy.base.files import lock_file, write_durably
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ class ResultStore:
                 self._begin()
         except (OSError, UnicodeEncodeError) as failed:
             remedy = getattr(failed, "strerror", None) or "choose another"
-            raise refusal(owner, "a folder to write to", "out", folder, remedy) from failed
+            raise invalid(owner, "a folder to write to", "out", folder, remedy) from failed
 
     def _begin(self) -> None:
         self._known.clear()
@@ -153,7 +153,7 @@ class ResultStore:
                 if time.monotonic() > latest:
                     condition = f"its turn in the folder within {LOCK_SECONDS:g} seconds"
                     remedy = "another process has it: end that one, or choose another --out"
-                    raise refusal(self.owner, condition, "lock", self.folder / LOCK, remedy) from None
+                    raise invalid(self.owner, condition, "lock", self.folder / LOCK, remedy) from None
                 time.sleep(0.05)
 
     def _lock(self) -> Any:
@@ -252,7 +252,7 @@ def _read(files: list[Path], owner: str, columns: list[str] | None = None) -> "p
                 _scan([file], ["key"])
             except PolarsError:
                 remedy = "take it out of the folder"
-                raise refusal(owner, "files that klazy wrote", "file", file, remedy) from failed
+                raise invalid(owner, "files that klazy wrote", "file", file, remedy) from failed
         raise
 
 

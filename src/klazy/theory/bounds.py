@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from klazy.base.checks import Array, non_negative, positive, real_array, refusal, size, whole
+from klazy.base.checks import Array, invalid, non_negative, positive, real_array, size, whole
 from klazy.game.game import check_delays
 from klazy.learners.base import check_slack
 from klazy.learners.presets import meta_rate, sigma_grid
@@ -128,10 +128,10 @@ def theorem_5(
         return T * (G * G / (2.0 * sigma) + weight * G / sigma) + rest
     delta = real_array(moves, "moves", "theorem_5")
     if (delta < 0.0).any():
-        raise refusal("theorem_5", "moves >= 0", "moves", float(delta.min()), "give the lengths of the steps")
+        raise invalid("theorem_5", "moves >= 0", "moves", float(delta.min()), "give the lengths of the steps")
     if delta.shape != (T,):
         remedy = "give one movement per round"
-        raise refusal("theorem_5", f"shape ({T},)", "moves of shape", delta.shape, remedy)
+        raise invalid("theorem_5", f"shape ({T},)", "moves of shape", delta.shape, remedy)
     paid = np.minimum(G * delta, G * G / (2.0 * sigma)).sum() + weight * np.minimum(delta, G / sigma).sum()
     return float(paid) + rest
 
@@ -255,7 +255,7 @@ def ensemble_lemma(T: int, G: float, R: float, prior: float, movement_weight: fl
     T, G, R, _, weight = check_known("ensemble_lemma", T, G, R, 0.0, movement_weight)
     share = positive(prior, "prior", "ensemble_lemma")
     if share > 1.0:
-        raise refusal("ensemble_lemma", "prior <= 1", "prior", prior, "give the expert's share")
+        raise invalid("ensemble_lemma", "prior <= 1", "prior", prior, "give the expert's share")
     return (2.0 * G + weight) * 2.0 * R * (1.0 - math.log(share)) * math.sqrt(5.0 * T / 8.0)
 
 
@@ -399,13 +399,13 @@ def check_range(value: Any, name: str, owner: str, *remedy: str) -> float:
     """Return a positive number whose products with the others neither overflow nor vanish, or reject it."""
     result = _check_limit(positive(value, name, owner, *remedy), name, owner)
     if result < 1.0 / _LARGEST_FACTOR:
-        raise refusal(owner, f"{name} >= {1.0 / _LARGEST_FACTOR:g}", name, value, "choose another unit")
+        raise invalid(owner, f"{name} >= {1.0 / _LARGEST_FACTOR:g}", name, value, "choose another unit")
     return result
 
 
 def _check_limit(value: float, name: str, owner: str) -> float:
     if value > _LARGEST_FACTOR:
-        raise refusal(owner, f"{name} <= {_LARGEST_FACTOR:g}", name, value, "choose another unit")
+        raise invalid(owner, f"{name} <= {_LARGEST_FACTOR:g}", name, value, "choose another unit")
     return value
 
 
@@ -646,7 +646,7 @@ def _check_dim(n: Any, owner: str) -> int:
 def _check_points(points: Any, owner: str) -> int:
     count = whole(points, "points", owner, "one point or two", "use points=1 or points=2")
     if count > 2:
-        raise refusal(owner, "one point or two", "points", points, "use points=1 or points=2")
+        raise invalid(owner, "one point or two", "points", points, "use points=1 or points=2")
     return count
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from klazy import show
-from klazy.base.checks import Array, refusal
+from klazy.base.checks import Array, invalid
 from klazy.base.options import explain_arguments
 from klazy.game.regret import check_comparator, regret
 from klazy.game.trace import Trace, check_from_start
@@ -297,9 +297,9 @@ def _check_certified(trace: Trace) -> Learner[Any]:
         remedy = "certify the learners that it is made of"
         if isinstance(learner, SAder | Leader):
             remedy = "use certify_experts"
-        raise refusal("certify", "a learner with a certificate", "learner", type(learner).__name__, remedy)
+        raise invalid("certify", "a learner with a certificate", "learner", type(learner).__name__, remedy)
     if trace.hints is None and np.any(getattr(trace.state, "hint", 0.0)):
-        raise refusal("certify", "the hints of the run", "hint", trace.state.hint, "run it again")
+        raise invalid("certify", "the hints of the run", "hint", trace.state.hint, "run it again")
     return learner
 
 
@@ -389,12 +389,12 @@ def certify_experts(trace: Trace) -> ExpertCertificate:
     learner: Any = trace.source
     if not isinstance(learner, SAder | Leader | BetterOfTwo):
         condition = "a run of a SAder, a Leader or a BetterOfTwo"
-        raise refusal(owner, condition, "learner", trace.learner, "use certify for one learner")
+        raise invalid(owner, condition, "learner", trace.learner, "use certify for one learner")
     if isinstance(learner, Leader) and not learner.guard:
-        raise refusal(owner, "a Leader with a guard", "guard", False, "build it with guard=True")
+        raise invalid(owner, "a Leader with a guard", "guard", False, "build it with guard=True")
     if learner.movement != trace.movement:
         remedy = "leave out run's movement, or give both the same"
-        raise refusal(owner, f"the ensemble's {learner.movement!r}", "movement", trace.movement, remedy)
+        raise invalid(owner, f"the ensemble's {learner.movement!r}", "movement", trace.movement, remedy)
     cost = trace.totals.cost - _entry(learner, trace)
     if isinstance(learner, BetterOfTwo):
         base = trace.totals.hitting - trace.state.lost
@@ -548,10 +548,10 @@ def _check_reluctant(trace: Trace, owner: str) -> Reluctant:
     learner: Any = trace.source
     if type(learner) is not Reluctant or not learner.takes_gradients:
         wanted = "a run of a Reluctant that is told gradients"
-        raise refusal(owner, wanted, "learner", repr(learner), "use certify")
+        raise invalid(owner, wanted, "learner", repr(learner), "use certify")
     if learner.movement.degree != 1.0 or learner.price == 0.0:
         wanted = "a movement that obeys the triangle inequality, at a price above zero"
-        raise refusal(owner, wanted, "movement", repr(learner.movement), "use L1Movement(1.0)")
+        raise invalid(owner, wanted, "movement", repr(learner.movement), "use L1Movement(1.0)")
     return learner
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from klazy import show
-from klazy.base.checks import Array, refusal
+from klazy.base.checks import Array, invalid
 from klazy.learners import Learner
 
 if TYPE_CHECKING:
@@ -184,7 +184,7 @@ def diagnose(
     surprise = g - h[:-1]
     if learner.form not in _UNCONSTRAINED:
         known = "a run of GD, LazyGD, KLazyGD, KLazyFTRL, MemoryGD, CentredOMD, SAder or Leader"
-        raise refusal("diagnose", known, "learner", type(learner).__name__, "diagnose one of these")
+        raise invalid("diagnose", known, "learner", type(learner).__name__, "diagnose one of these")
     sigma = sigmas_of(learner, surprise)
     live = np.isfinite(sigma)
     y, before = _UNCONSTRAINED[learner.form](learner, x, surprise + h[1:], np.where(live, sigma, 1.0))
@@ -281,7 +281,7 @@ def find_rising_sigmas(learner: Any, g: Array, owner: str) -> Array:
     known = sigma[np.isfinite(sigma)]
     if np.any(np.diff(known) < 0.0):
         wanted = "a sigma that never decreases"
-        raise refusal(owner, wanted, "sigma", repr(learner.sigma), "the proof needs it")
+        raise invalid(owner, wanted, "sigma", repr(learner.sigma), "the proof needs it")
     return np.where(np.isfinite(sigma), sigma, known[0] if known.size else 1.0)
 
 

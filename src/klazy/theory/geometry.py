@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from klazy import show
-from klazy.base.checks import Array, refusal, rows, whole
+from klazy.base.checks import Array, invalid, rows, whole
 from klazy.learners import Learner
 from klazy.sets import ConvexSet
 from klazy.sets.base import outline
@@ -70,20 +70,20 @@ def _check(learner: Any, g: ArrayLike, t: int) -> Array:
     """Return g_1, ..., g_t, or reject what cannot be drawn."""
     owner = "step_picture"
     if not isinstance(learner, Learner):
-        raise refusal(owner, "a learner", "learner", repr(learner), "write KLazyGD(L1Ball(2), 10.0, k=5)")
+        raise invalid(owner, "a learner", "learner", repr(learner), "write KLazyGD(L1Ball(2), 10.0, k=5)")
     if learner.form != "anchored":
         known = "one of GD, LazyGD, KLazyGD or KLazyFTRL"
-        raise refusal(owner, known, "learner", type(learner).__name__, "draw one of these")
+        raise invalid(owner, known, "learner", type(learner).__name__, "draw one of these")
     if learner.domain.dim != 2:
-        raise refusal(owner, "a set in the plane", "dim", learner.domain.dim, "choose a set with dim=2")
+        raise invalid(owner, "a set in the plane", "dim", learner.domain.dim, "choose a set with dim=2")
     g = rows(g, "g", owner, 2)
     largest = np.abs(g).max()
     if largest > LARGEST_DRAWN:
-        raise refusal(owner, f"gradients up to {LARGEST_DRAWN:g}", "g", largest, "choose another unit")
+        raise invalid(owner, f"gradients up to {LARGEST_DRAWN:g}", "g", largest, "choose another unit")
     t = whole(t, "t", owner, "a round t >= 1", "rounds are counted from one")
     if t > len(g):
         remedy = "give more gradients or an earlier round"
-        raise refusal(owner, f"one of the {len(g)} rounds of g", "t", t, remedy)
+        raise invalid(owner, f"one of the {len(g)} rounds of g", "t", t, remedy)
     return g[:t]
 
 

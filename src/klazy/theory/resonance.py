@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from klazy import show
-from klazy.base.checks import Array, refusal, vector, whole
+from klazy.base.checks import Array, invalid, vector, whole
 from klazy.costs import LinearCosts
 from klazy.game.regret import regret
 from klazy.game.run import run_many
@@ -131,17 +131,17 @@ def resonance(learner: Descent[Any], lengths: Sequence[int] | None = None, flips
     """
     if not isinstance(learner, Descent):
         remedy = "write KLazyGD(L2Ball(2), 5.0, k=50)"
-        raise refusal("resonance", "a learner with a sigma", "learner", repr(learner), remedy)
+        raise invalid("resonance", "a learner with a sigma", "learner", repr(learner), remedy)
     chosen = np.unique(np.geomspace(1, 2000, 60).astype(int))
     if lengths is not None:
         given = vector(lengths, "lengths", "resonance")
         if (given < 1).any() or (given != np.floor(given)).any():
             wanted = "whole lengths >= 1"
-            raise refusal("resonance", wanted, "lengths", given.tolist(), "leave it out for the default")
+            raise invalid("resonance", wanted, "lengths", given.tolist(), "leave it out for the default")
         chosen = given.astype(int)
     flips = whole(flips, "flips", "resonance", "flips >= 1", "give the number of sign changes")
     if flips > MOST_FLIPS:
-        raise refusal("resonance", f"flips <= {MOST_FLIPS}", "flips", flips, "the mean settles long before")
+        raise invalid("resonance", f"flips <= {MOST_FLIPS}", "flips", flips, "the mean settles long before")
     pair = [learner, GD(learner.domain, learner.sigma, start=learner.start)]
     found = []
     for length in chosen.tolist():

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from klazy.base.checks import Array, number, refusal
+from klazy.base.checks import Array, invalid, number
 from klazy.base.config import Config
 from klazy.kernels import codes
 from klazy.learners.base import Descent
@@ -105,24 +105,24 @@ class Entropy(Geometry):
     def __init__(self, floor: float = 0.0) -> None:
         floor = number(floor, "floor", "Entropy")
         if not 0.0 <= floor < 1.0:
-            raise refusal("Entropy", "0 <= floor < 1", "floor", floor, "give a share of total / d, 0.01 say")
+            raise invalid("Entropy", "0 <= floor < 1", "floor", floor, "give a share of total / d, 0.01 say")
         self._keep(floor=floor)
 
     def check(self, domain: ConvexSet, owner: str) -> None:
         if not isinstance(domain, Simplex | CappedSimplex):
             wanted = "a Simplex or CappedSimplex for Entropy"
-            raise refusal(owner, wanted, "domain", repr(domain), "use MemoryGD on this set")
+            raise invalid(owner, wanted, "domain", repr(domain), "use MemoryGD on this set")
         given = np.zeros(1) if isinstance(domain, Simplex) else np.ravel(domain.floor)
         if given.min() < 0.0:
             wanted = "floors >= 0 for Entropy"
-            raise refusal(owner, wanted, "domain.floor", given.min(), "use MemoryGD on this set")
+            raise invalid(owner, wanted, "domain.floor", given.min(), "use MemoryGD on this set")
         low, high = self.bounds(domain)
         if high.min() <= 0.0:
             wanted = "a total and caps above zero for Entropy"
-            raise refusal(owner, wanted, "domain", repr(domain), "leave out coordinates that are always zero")
+            raise invalid(owner, wanted, "domain", repr(domain), "leave out coordinates that are always zero")
         if (low > high).any() or low.sum() > domain.total * (1.0 + 1e-12):
             wanted = "a floor that the set's caps and floors leave room for"
-            raise refusal(owner, wanted, "floor", self.floor, "lower it")
+            raise invalid(owner, wanted, "floor", self.floor, "lower it")
 
     def least(self, domain: Any) -> float:
         """Give the value below which the floor lets no coordinate fall.
@@ -238,11 +238,11 @@ class MirrorMemory(Descent[MirrorState]):
         owner = "MirrorMemory"
         super().__init__(domain, sigma, start=start)
         if not isinstance(memory, Memory):
-            raise refusal(owner, "a memory rule", "memory", repr(memory), "write Decay(32) or Clock(65)")
+            raise invalid(owner, "a memory rule", "memory", repr(memory), "write Decay(32) or Clock(65)")
         if geometry is None:
             geometry = Entropy()
         if not isinstance(geometry, Geometry):
-            raise refusal(owner, "a geometry", "geometry", repr(geometry), "write Entropy(0.01)")
+            raise invalid(owner, "a geometry", "geometry", repr(geometry), "write Entropy(0.01)")
         geometry.check(domain, owner)
         self._keep(memory=memory, geometry=geometry)
 

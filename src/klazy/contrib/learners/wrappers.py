@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from klazy.base.checks import Array, non_negative, number, positive, refusal, rows, size, vector, whole
+from klazy.base.checks import Array, invalid, non_negative, number, positive, rows, size, vector, whole
 from klazy.families import Family, Linear
 from klazy.learners.base import Learner, check_domain, check_start
 from klazy.learners.wrapping import check_inner
@@ -154,7 +154,7 @@ class Blocks(Learner[BlocksState]):
         check_inner(learner, owner)
         if not learner.takes_gradients:
             wanted = "a learner that is told gradients"
-            raise refusal(owner, wanted, "learner.family", learner.family, "leave the family out")
+            raise invalid(owner, wanted, "learner.family", learner.family, "leave the family out")
         rounds = whole(length, "length", owner, "length >= 1", "give the rounds of a block")
         self._keep(learner=learner, length=rounds, domain=learner.domain, experts=(learner,))
 
@@ -237,7 +237,7 @@ class Budgeted(Learner[BudgetedState]):
         price.check(learner.domain.dim)
         if not isinstance(price.weight, float):
             remedy = "write movement=L2Movement(1.0)"
-            raise refusal("Budgeted", "a movement cost with one weight", "movement", repr(price), remedy)
+            raise invalid("Budgeted", "a movement cost with one weight", "movement", repr(price), remedy)
         if T is not None:
             T = size(T, "T", "Budgeted", "a horizon T >= 1", "leave it out to release all at once")
         self._keep(learner=learner, S=budget, movement=price, T=T)
@@ -285,7 +285,7 @@ class Budgeted(Learner[BudgetedState]):
         x = vector(state.x, "state.x", owner, self.domain.dim)
         if not self.domain.contains(x):
             condition = f"a state whose x lies in {self.domain!r}"
-            raise refusal(owner, condition, "state.x", np.asarray(x), "project it first")
+            raise invalid(owner, condition, "state.x", np.asarray(x), "project it first")
         return BudgetedState(t, x, inner, spent)
 
 
@@ -293,7 +293,7 @@ def _check_wrapped(wrapper: Any, state: Any, kind: type, owner: str) -> tuple[in
     """Return the round and the inner state of a wrapper's state, or reject it."""
     if type(state) is not kind:
         remedy = "go on from a trace or agent of the same learner"
-        raise refusal(owner, f"a state of {type(wrapper).__name__}", "state", repr(state), remedy)
+        raise invalid(owner, f"a state of {type(wrapper).__name__}", "state", repr(state), remedy)
     t = whole(state.t, "state.t", owner, "a round t >= 1", "rounds are counted from one")
     return t, wrapper.learner.check_state(state.inner, owner)
 
@@ -364,15 +364,15 @@ class LongTerm(Learner[LongTermState]):
         check_inner(learner, owner)
         if not learner.takes_gradients:
             remedy = "use GD or another learner without a family"
-            raise refusal(owner, "a learner that is told gradients", "learner", repr(learner), remedy)
+            raise invalid(owner, "a learner that is told gradients", "learner", repr(learner), remedy)
         known = Linear() if constraint is None else constraint
         if not isinstance(known, Family):
             remedy = "write constraint=Quadratic()"
-            raise refusal(owner, "a cost family", "constraint", repr(constraint), remedy)
+            raise invalid(owner, "a cost family", "constraint", repr(constraint), remedy)
         known.check(learner.domain.dim)
         values = vector(row, "row", owner, learner.domain.dim)
         if known.positive and not (values > 0.0).all():
-            raise refusal(owner, f"numbers above zero for {known}", "row", values.tolist(), "give them")
+            raise invalid(owner, f"numbers above zero for {known}", "row", values.tolist(), "give them")
         T = size(T, "T", owner, "a horizon T >= 1", "give the number of rounds")
         rate = 1.0 / math.sqrt(T) if eta is None else positive(eta, "eta", owner)
         self._keep(learner=learner, row=values, B=number(B, "B", owner), T=T, constraint=known, eta=rate)
@@ -416,6 +416,6 @@ class LongTerm(Learner[LongTermState]):
         t, inner = _check_wrapped(self, state, LongTermState, owner)
         if not np.array_equal(state.x, inner.x):
             remedy = "go on from a trace or agent"
-            raise refusal(owner, "the learner's own point", "state.x", np.asarray(state.x), remedy)
+            raise invalid(owner, "the learner's own point", "state.x", np.asarray(state.x), remedy)
         price = non_negative(state.price, "state.price", owner)
         return LongTermState(t, inner.x, inner, price, number(state.used, "state.used", owner))

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from klazy.base.checks import Array, Refused, refusal, whole
+from klazy.base.checks import Array, InvalidInput, invalid, whole
 from klazy.base.parallel import map_unordered
 from klazy.game.batch import run_batch
 from klazy.game.run import run
@@ -127,7 +127,7 @@ def _choose_games(entries: list[Entry], only: Sequence[str]) -> list[Entry]:
     for family in only:
         if family not in known:
             condition = f"families among {', '.join(known)}"
-            raise refusal("arena", condition, "only", family, "choose one of these")
+            raise invalid("arena", condition, "only", family, "choose one of these")
     return [entry for entry in entries if not only or entry.family in only]
 
 
@@ -242,10 +242,10 @@ def play_game(task: GameTask) -> PlayedGame:
         try:
             outcomes[contender.name] = play_contender(game, facts, contender)
         except Exception as failed:
-            why = str(failed) if isinstance(failed, Refused) else f"{type(failed).__name__}: {failed}"
+            why = str(failed) if isinstance(failed, InvalidInput) else f"{type(failed).__name__}: {failed}"
             condition = "contenders that play every game"
             where = f"{contender.name} in {task.entry.name!r}"
-            raise refusal("arena", condition, "failed", where, why.rstrip(".")) from failed
+            raise invalid("arena", condition, "failed", where, why.rstrip(".")) from failed
     return PlayedGame(task.entry, game.scale, find_game_optimum(game, task.cache), outcomes)
 
 

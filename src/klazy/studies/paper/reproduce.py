@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from klazy.base import parallel
-from klazy.base.checks import one_of, refusal
+from klazy.base.checks import invalid, one_of
 from klazy.studies.paper import experiments, extras, illustrations
 from klazy.studies.paper.definitions import EXPERIMENTS, PRESETS, Settings, make_experiment, play_experiment
 from klazy.studies.paper.section import REPORT_TEXT, Row, Section, Stored, make_section_key
@@ -78,14 +78,14 @@ def select_names(names: Iterable[str], among: Iterable[str] = PARTS, kind: str =
             remedy = "`klazy list` names all"
             if near:
                 remedy = f"did you mean {near[0]!r}? {remedy}"
-            raise refusal("reproduce", f"the name of {kind}", "name", repr(name), remedy)
+            raise invalid("reproduce", f"the name of {kind}", "name", repr(name), remedy)
     return [name for name in known if name in chosen or not chosen]
 
 
 def list_jobs(names: Iterable[str], presets: Sequence[str], settings: Settings, out: Path) -> list[Job]:
     """List what to make: each experiment once per preset, the others once."""
     if settings.seeds < 2:
-        raise refusal(
+        raise invalid(
             "reproduce", "seeds >= 2, for an interval", "seeds", settings.seeds, "give a larger number"
         )
     for preset in presets:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from klazy import show
-from klazy.base.checks import Array, refusal
+from klazy.base.checks import Array, invalid
 from klazy.sets import CappedSimplex, Simplex
 from klazy.studies.contenders import CONTENDERS, FIXED, REPLAY
 from klazy.studies.replay.scoring import BASELINE, RECORDED_ROUNDS
@@ -117,7 +117,7 @@ def _draw_pareto(found: "Report") -> "Figure":
 def _draw_periods(found: "Report") -> "Figure":
     """Draw the costs by month, day or hour."""
     if not found.source.has_dates or found.source.times is None:
-        raise refusal("Report.plot", "dates for periods", "time", found.source.time, "name a column of dates")
+        raise invalid("Report.plot", "dates for periods", "time", found.source.time, "name a column of dates")
     times = found.source.times[found.recorded_rows]
     days = (times[-1] - times[0]) / DAY_SECONDS
     name, form = next((name, form) for name, form, least in PERIOD_FORMATS if days >= least)
@@ -137,7 +137,7 @@ def _draw_prices(found: "Report") -> "Figure":
     if not found.prices:
         weight = found.setup.movement.weight
         remedy = "write move_cost=[0.1, 1, 5]"
-        raise refusal("Report.plot", "several prices of moving", "move_cost", weight, remedy)
+        raise invalid("Report.plot", "several prices of moving", "move_cost", weight, remedy)
     reports = sorted(found.prices, key=lambda each: float(np.max(each.setup.movement.weight)))
     prices = np.array([float(np.max(each.setup.movement.weight)) for each in reports])
     winners = [each.best.name for each in reports]

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from klazy.base.checks import one_of, refusal, whole
+from klazy.base.checks import invalid, one_of, whole
 from klazy.base.files import write_durably
 from klazy.base.html import show_card
 from klazy.families import Family
@@ -347,7 +347,7 @@ class Report:
         score = self.best if name is None else self.score(name)
         if score.kind == BASELINE:
             remedy = "choose another contender"
-            raise refusal("Report.agent", "a contender that can decide", "name", name, remedy)
+            raise invalid("Report.agent", "a contender that can decide", "name", name, remedy)
         one_of(at, "at", "Report.agent", ("split", "end"))
         player = score.began if at == "split" else score.player
         before = self.span[0] if at == "split" else self.span[1]
@@ -513,7 +513,7 @@ def _check_options(options: dict[str, Any]) -> None:
         if name not in takes:
             near = get_close_matches(name, known, 1)
             remedy = f"the nearest is {near[0]}" if near else f"it has {', '.join(known)}"
-            raise refusal("replay", "an option that it has", name, repr(value), remedy)
+            raise invalid("replay", "an option that it has", name, repr(value), remedy)
 
 
 def _open(
@@ -531,7 +531,7 @@ def _open(
     if (decisions.T, decisions.dim) != (source.T, source.dim):
         wanted = f"{source.T} rows with {source.dim} decisions each"
         found = f"{decisions.T} rows with {decisions.dim}"
-        raise refusal("replay", wanted, "baseline", found, "give a row for each row of the trace")
+        raise invalid("replay", wanted, "baseline", found, "give a row for each row of the trace")
     order = list(range(source.dim))
     if set(decisions.columns) == set(source.columns):
         order = [decisions.columns.index(name) for name in source.columns]

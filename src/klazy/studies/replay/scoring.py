@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from klazy.base.checks import Array, refusal
+from klazy.base.checks import Array, invalid
 from klazy.families import Family, LogWealth
 from klazy.game.batch import run_batch
 from klazy.game.run import run
@@ -196,7 +196,7 @@ def count_first(source: Source, train: float) -> int:
     if first < STRETCHES or source.T - first < STRETCHES:
         wanted = f"a share with {STRETCHES} rows on both sides"
         found = f"{train} of {source.T} rows"
-        raise refusal("replay", wanted, "train", found, "choose another, or give more rows")
+        raise invalid("replay", wanted, "train", found, "choose another, or give more rows")
     return first
 
 
@@ -381,7 +381,7 @@ def score_folds(
     edges = np.linspace(first, source.T, count + 1).astype(int).tolist()
     if count < 2 or min(np.diff(edges)) < STRETCHES:
         wanted = f"2 folds or more of {STRETCHES} rows each"
-        raise refusal("replay", wanted, "folds", count, f"there are {source.T - first} rows to cut")
+        raise invalid("replay", wanted, "folds", count, f"there are {source.T - first} rows to cut")
     folds = []
     for at, (start, stop) in enumerate(pairwise(edges)):
         report_part = scale_progress(report_progress, at, count)

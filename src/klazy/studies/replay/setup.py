@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from klazy.base.checks import Array, coordinates, one_of, positive, refusal
+from klazy.base.checks import Array, coordinates, invalid, one_of, positive
 from klazy.base.options import write_option
 from klazy.families import Family, Linear, LogWealth, Pinball, Quadratic, Rewards
 from klazy.kernels.codes import LINEAR, code_of
@@ -167,7 +167,7 @@ def make_setup(
     place = _choose_domain(domain, dim, given)
     family = _choose_family(costs, short, excess)
     if isinstance(family, LogWealth) and not isinstance(place, Simplex | CappedSimplex):
-        raise refusal("replay", "a simplex for log-wealth", "domain", domain, "leave it out")
+        raise invalid("replay", "a simplex for log-wealth", "domain", domain, "leave it out")
     moving = _choose_movement(movement, place, move_cost, up, down)
     moving.check(dim)
     first = None
@@ -192,7 +192,7 @@ def read_prices(text: str) -> list[float]:
         return [float(f"{each:.6g}") for each in np.geomspace(float(low), float(high), steps)]
     except (ValueError, IndexError):
         wanted = "a number, a list or a range of prices"
-        raise refusal("replay", wanted, "move_cost", text, "write 5, or 0.1,1,5, or 0.1:10:7") from None
+        raise invalid("replay", wanted, "move_cost", text, "write 5, or 0.1,1,5, or 0.1:10:7") from None
 
 
 def _check_size(name: str, value: Any) -> None:
@@ -201,24 +201,24 @@ def _check_size(name: str, value: Any) -> None:
     try:
         sizes = np.abs(np.asarray(value, dtype=np.float64))
     except (TypeError, ValueError):
-        raise refusal("replay", "numbers", name, repr(value), "give a number, or one per column") from None
+        raise invalid("replay", "numbers", name, repr(value), "give a number, or one per column") from None
     if not ((sizes == 0.0) | ((sizes >= SMALLEST_OPTION) & (sizes <= LARGEST_OPTION))).all():
         condition = f"sizes and prices within {SMALLEST_OPTION:g} and {LARGEST_OPTION:g}"
-        raise refusal("replay", condition, name, value, "measure in other units")
+        raise invalid("replay", condition, name, value, "measure in other units")
 
 
 def _choose_domain(domain: str | ConvexSet, dim: int, given: dict[str, Any]) -> ConvexSet:
     if isinstance(domain, ConvexSet):
         if given:
             name = next(iter(given))
-            raise refusal("replay", f"a domain by name for {name}", "domain", domain, "leave one of them out")
+            raise invalid("replay", f"a domain by name for {name}", "domain", domain, "leave one of them out")
         return _check_dimension(domain, dim, "domain")
     takes = SHAPES[one_of(domain, "domain", "replay", tuple(SHAPES))]
     for name in given:
         if name not in takes:
             owners = [owner for owner, names in SHAPES.items() if name in names]
             wanted = f"{write_option('domain', *owners)} for {write_option(name)}"
-            raise refusal("replay", wanted, "domain", domain, "leave one of them out")
+            raise invalid("replay", wanted, "domain", domain, "leave one of them out")
     return _make_domain(domain, dim, takes | given)
 
 
@@ -241,7 +241,7 @@ def _make_domain(kind: str, dim: int, shape: dict[str, Any]) -> ConvexSet:
 def _check_dimension(domain: ConvexSet, dim: int, name: str) -> Any:
     if domain.dim != dim:
         wanted = f"a set in R^{dim}, one coordinate per column"
-        raise refusal("replay", wanted, name, domain, "match the dimensions")
+        raise invalid("replay", wanted, name, domain, "match the dimensions")
     return domain
 
 
@@ -250,11 +250,11 @@ def _choose_family(costs: str | Family, short: Any, excess: Any) -> Family:
         wanted = (
             f"{write_option('costs', 'pinball')} for {write_option('short')} and {write_option('excess')}"
         )
-        raise refusal("replay", wanted, "costs", costs, "leave one of them out")
+        raise invalid("replay", wanted, "costs", costs, "leave one of them out")
     if isinstance(costs, Family):
         if costs.extras:
             wanted = "a family whose rows have one number per coordinate"
-            raise refusal("replay", wanted, "costs", costs, "play it with run(learner, family.costs(rows))")
+            raise invalid("replay", wanted, "costs", costs, "play it with run(learner, family.costs(rows))")
         return costs
     one_of(costs, "costs", "replay", tuple(COSTS))
     if costs != "pinball":
@@ -266,7 +266,7 @@ def _choose_family(costs: str | Family, short: Any, excess: Any) -> Family:
         condition = (
             f"{write_option('short')} and {write_option('excess')} within a factor of {LARGEST_OPTION:g}"
         )
-        raise refusal("replay", condition, "short", short, "bring them nearer to each other")
+        raise invalid("replay", condition, "short", short, "bring them nearer to each other")
     return Pinball(shortage, surplus)
 
 
@@ -286,7 +286,7 @@ def _choose_movement(
     if up is not None or down is not None:
         if movement not in (None, "l1"):
             wanted = f"{write_option('movement', 'l1')} for {write_option('up')} and {write_option('down')}"
-            raise refusal("replay", wanted, "movement", movement, "leave it out")
+            raise invalid("replay", wanted, "movement", movement, "leave it out")
         return AsymmetricMovement(move_cost, up=1.0 if up is None else up, down=1.0 if down is None else down)
     if movement is None:
         return suit_movement(domain, move_cost)
@@ -297,13 +297,13 @@ def _read_polytope(file: Path | str | None, dim: int) -> Polytope:
     """Read {x : A x <= b} from a JSON file with A and b."""
     if file is None:
         remedy = f"write {write_option('polytope', 'set.json')}"
-        raise refusal("replay", "a file with A and b", "polytope", None, remedy)
+        raise invalid("replay", "a file with A and b", "polytope", None, remedy)
     try:
         about = json.loads(Path(file).read_text(encoding="utf-8"))
         sides = about["A"], about["b"]
     except (OSError, ValueError, KeyError, TypeError, RecursionError) as failed:
         reason = f"{type(failed).__name__}: {failed}"
-        raise refusal("replay", "a JSON file with A and b", "polytope", file, reason) from failed
+        raise invalid("replay", "a JSON file with A and b", "polytope", file, reason) from failed
     return _check_dimension(Polytope(*sides), dim, "polytope")
 
 
@@ -314,7 +314,7 @@ def check_plausible(source: Source, setup: Setup) -> None:
         box = write_option("domain", "box")
         limit = write_option("upper", _round_out(float(rows.max())))
         remedy = f"with one column everybody plays the total; write {box} and {limit}"
-        raise refusal("replay", "two columns or more to share a total", "columns", source.columns, remedy)
+        raise invalid("replay", "two columns or more to share a total", "columns", source.columns, remedy)
     if isinstance(setup.domain, Box) and code_of(setup.family) == LINEAR:
         _check_signs(rows)
     elif isinstance(setup.domain, Box) and setup.family.near_rows:
@@ -360,7 +360,7 @@ def _check_signs(rows: Array) -> None:
         demands = f"{write_option('costs', 'pinball')} if rows are demands to be met"
         shares = f"{write_option('domain', 'simplex')} if they are prices of shares"
         remedy = f"the best decision is then always the same corner; write {demands}, {shares}"
-        raise refusal("replay", "linear costs on a box that change sign", "costs", f"all {sign}", remedy)
+        raise invalid("replay", "linear costs on a box that change sign", "costs", f"all {sign}", remedy)
 
 
 def _check_box(source: Source, box: Box, rows: Array) -> None:
@@ -375,7 +375,7 @@ def _check_box(source: Source, box: Box, rows: Array) -> None:
     half = f"half of them beyond {np.median(rows[:, i]):.4g}"
     found = f"{outside[i]:.0%} {side} {write_option(option, limit)}, {half}"
     remedy = f"write {write_option(option, _round_out(float(reach)))}"
-    raise refusal("replay", "rows within the box", f"column {source.columns[i]}", found, remedy)
+    raise invalid("replay", "rows within the box", f"column {source.columns[i]}", found, remedy)
 
 
 def _check_total(domain: Simplex, rows: Array) -> None:
@@ -384,7 +384,7 @@ def _check_total(domain: Simplex, rows: Array) -> None:
         found = f"rows that add up to {np.median(sums):.4g}"
         total = write_option("total", _round_out(float(sums.max())))
         remedy = f"write {total}, or {write_option('domain', 'box')}"
-        raise refusal("replay", f"rows near a total of {domain.total:g}", "trace", found, remedy)
+        raise invalid("replay", f"rows near a total of {domain.total:g}", "trace", found, remedy)
 
 
 def _round_out(value: float) -> float:

@@ -15,7 +15,7 @@ from weakref import finalize
 import numpy as np
 
 from klazy.base.cells import INDEX, MISSING, SEPARATORS, TIMES, is_missing, name_index
-from klazy.base.checks import LARGEST, Array, one_of, real_array, refusal
+from klazy.base.checks import LARGEST, Array, invalid, one_of, real_array
 from klazy.base.install import make_missing
 from klazy.base.options import write_option
 from klazy.live.rows import FILLS
@@ -89,7 +89,7 @@ def _open_file(path: Path) -> Table:
         return Table(path.name, _rename(pl.scan_parquet(place, glob=False)))
     if suffix in EXCEL_FILES:
         return Table(path.name, _rename(_read_excel(path)))
-    raise refusal("replay", "a .csv, .tsv, .txt, .xlsx or .parquet file", "file", path, "convert it")
+    raise invalid("replay", "a .csv, .tsv, .txt, .xlsx or .parquet file", "file", path, "convert it")
 
 
 def _split_lines(path: Path) -> Iterator[tuple[str, list[str]]]:
@@ -107,10 +107,10 @@ def _read_names(path: Path) -> tuple[str, list[str]]:
     separator, names = next(_split_lines(path), ("", []))
     kinds, _, _ = read_stamps(pl.Series(names, dtype=pl.String))
     if not names:
-        raise refusal("replay", "a column of numbers", "columns", names, "one column per coordinate")
+        raise invalid("replay", "a column of numbers", "columns", names, "one column per coordinate")
     if (kinds >= 0).all():
         remedy = "add a line of names"
-        raise refusal("replay", "column names in the first line", "first line", names, remedy)
+        raise invalid("replay", "column names in the first line", "first line", names, remedy)
     return separator, _check_names(names)
 
 
@@ -123,7 +123,7 @@ def check_lengths(data: Any) -> None:
         count = count or len(cells)
         if len(cells) != count and cells:
             found = f"{len(cells)} cells"
-            raise refusal(
+            raise invalid(
                 "replay", f"{count} cells in every row", f"row {row} with", found, "correct the file"
             )
 
@@ -138,7 +138,7 @@ def _check_names(names: Sequence[Any]) -> list[str]:
     """Check that each column has a name of its own; a first one without a name is an index."""
     found = name_index([str(name) for name in names])
     if len(set(found)) < len(found) or "" in found:
-        raise refusal("replay", "a name for each column, each once", "first line", list(names), "name them")
+        raise invalid("replay", "a name for each column, each once", "first line", list(names), "name them")
     return found
 
 
@@ -184,7 +184,7 @@ def _convert_array(data: Any) -> "polars.DataFrame":
     if values.ndim == 1:
         values = values[:, None]
     if values.ndim != 2:
-        raise refusal("replay", "shape (T, d)", "data of shape", values.shape, "give one row per round")
+        raise invalid("replay", "shape (T, d)", "data of shape", values.shape, "give one row per round")
     return pl.DataFrame(values, schema=[f"x{i + 1}" for i in range(values.shape[1])])
 
 
@@ -196,12 +196,12 @@ def explain_failures(data: Any) -> Iterator[None]:
     try:
         yield
     except FileNotFoundError as failed:
-        raise refusal("replay", "a file that is there", "file", data, "check the path") from failed
+        raise invalid("replay", "a file that is there", "file", data, "check the path") from failed
     except (OSError, UnicodeError, csv.Error, pl.exceptions.PolarsError) as failed:
         if isinstance(failed, pl.exceptions.PolarsError):
             check_lengths(data)
         lines = str(failed).splitlines() or [type(failed).__name__]
-        raise refusal("replay", "a file that can be read", "file", data, lines[0]) from failed
+        raise invalid("replay", "a file that can be read", "file", data, lines[0]) from failed
 
 
 def read_stamps(cells: "polars.Series") -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -322,10 +322,10 @@ class Source:
             known += (~np.isnan(values)).sum(axis=0)
             self.T += len(values)
         if not self.T:
-            raise refusal("replay", "rows", "file", self.title, "it has none")
+            raise invalid("replay", "rows", "file", self.title, "it has none")
         if not known.all():
             column = f"column {self.columns[int(known.argmin())]}"
-            raise refusal("replay", "numbers in every column", column, "missing in all rows", "leave it out")
+            raise invalid("replay", "numbers in every column", column, "missing in all rows", "leave it out")
         if stamps:
             self._check_stamps(table, *map(np.concatenate, zip(*stamps, strict=True)))
         spool.flush()
@@ -349,7 +349,7 @@ class Source:
             remedy += f", or choose {write_option('fill', *FILLS)}"
         where = f"row {self.T + at + 1}, column {self.columns[i]}"
         cell = table.read_cell(self.T + at, self.columns[i])
-        raise refusal("replay", condition, where, cell, remedy)
+        raise invalid("replay", condition, where, cell, remedy)
 
     def _check_stamps(self, table: Table, kinds: Array, walls: Array, instants: Array) -> None:
         """Reject the first time stamp that is none, of another kind than the first, or not later than the one before."""
@@ -367,17 +367,17 @@ class Source:
         cell = table.read_cell(at, column)
         if kinds[at] < 0:
             remedy = f"correct it, or name another column by {write_option('time')}"
-            raise refusal("replay", "a number or an ISO date as time", where, cell, remedy)
+            raise invalid("replay", "a number or an ISO date as time", where, cell, remedy)
         after = f"{cell} after {table.read_cell(at - 1, column)}"
         if kinds[at] != self.kind:
             wanted = f"time stamps of one kind, {STAMP_KINDS[self.kind]}"
-            raise refusal("replay", wanted, where, after, "write all the same way")
+            raise invalid("replay", wanted, where, after, "write all the same way")
         wanted = "no time stamp twice" if steps[at] == 0 else "time stamps that ascend"
         remedy = "sort the file and merge such rows"
         when = to_datetime(self.times[at])
         if self.kind == NAIVE and when.hour < 4 and when.month in (9, 10, 11):
             remedy += "; where clocks went back, write times in UTC or with their offset"
-        raise refusal("replay", wanted, where, after, remedy)
+        raise invalid("replay", wanted, where, after, remedy)
 
     def _fill_gaps(self) -> None:
         import polars as pl
@@ -391,7 +391,7 @@ class Source:
             self.filled = int((~complete).sum())
             self.T -= self.filled
             if not self.T:
-                raise refusal("replay", "rows", "file", self.title, "it has none that are complete")
+                raise invalid("replay", "rows", "file", self.title, "it has none that are complete")
         elif self.fill is not None:
             for i, column in enumerate(self.columns):
                 cells = pl.Series(np.array(self._values[:, i])).fill_nan(None)
@@ -400,7 +400,7 @@ class Source:
                 if np.isnan(self._values[0, i]):
                     remedy = f"correct it, or choose {write_option('fill', 'zero', 'drop')}"
                     where = f"row 1, column {column}"
-                    raise refusal("replay", "a first row to fill forward from", where, "missing", remedy)
+                    raise invalid("replay", "a first row to fill forward from", where, "missing", remedy)
 
     @property
     def dim(self) -> int:
@@ -499,7 +499,7 @@ def _find_time_column(table: Table, wanted: str | None) -> str | None:
     names = table.frame.collect_schema().names()
     if wanted is not None and wanted not in names:
         condition = f"a column of the file ({', '.join(names)})"
-        raise refusal("replay", condition, "time", wanted, "choose one of these")
+        raise invalid("replay", condition, "time", wanted, "choose one of these")
     usual = [name for name in names if name.lower() in TIMES]
     if names[:1] == [INDEX]:
         usual.append(INDEX)
@@ -516,10 +516,10 @@ def _choose_columns(
     for name in (*(only or ()), *without):
         if name not in names:
             condition = f"columns of the file ({', '.join(names)})"
-            raise refusal("replay", condition, "baseline", name, "choose from these, or give a file")
+            raise invalid("replay", condition, "baseline", name, "choose from these, or give a file")
     chosen = only or [name for name in names if name != time and name not in without]
     if not chosen:
-        raise refusal("replay", "a column of numbers", "columns", names, "one column per coordinate")
+        raise invalid("replay", "a column of numbers", "columns", names, "one column per coordinate")
     return list(chosen)
 
 

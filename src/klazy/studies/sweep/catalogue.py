@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, get_origin, get_type_hints
 import numpy as np
 
 from klazy import learners, sequences
-from klazy.base.checks import Refused, refusal
+from klazy.base.checks import InvalidInput, invalid
 from klazy.costs import Costs, LinearCosts
 from klazy.kernels.codes import LINEAR, code_of
 from klazy.learners import Learner, MemoryGD, presets
@@ -114,15 +114,15 @@ def find_entry(name: str, kind: str) -> CatalogueEntry:
         return known[name]
     module, colon, function = name.partition(":")
     if not colon and not is_installed(name, kind):
-        raise Refused(f"one of {', '.join(known)}, or module:function for one's own")
+        raise InvalidInput(f"one of {', '.join(known)}, or module:function for one's own")
     try:
         found = getattr(import_module(module), function) if colon else load_installed(name)
     # The module of another author may raise anything when it is imported.
     except Exception as failed:
-        raise Refused(f"a function that can be imported ({type(failed).__name__}: {failed})") from failed
+        raise InvalidInput(f"a function that can be imported ({type(failed).__name__}: {failed})") from failed
     wanted = Scenario if kind == "recipe" else Learner
     if not _returns(found, wanted):
-        raise Refused(f"a function that says what it returns, `-> {wanted.__name__}`, or such a class")
+        raise InvalidInput(f"a function that says what it returns, `-> {wanted.__name__}`, or such a class")
     if kind == "recipe":
         return _make_entry(found, context=("seed",))
     return _make_entry(found)
@@ -156,12 +156,12 @@ def make_scenario(recipe: str, point: Point, seed: Any) -> Scenario:
         point = {"seed": seed} | point
     made = found.make(**point)
     if not isinstance(made, Scenario) or not isinstance(made.costs, Costs):
-        raise refusal(
+        raise invalid(
             recipe, "to return a Scenario with costs", "it", type(made).__name__, "see klazy.sequences"
         )
     if np.shape(made.comparator) != (made.costs.T, made.costs.dim):
         wanted = f"a comparator of shape {(made.costs.T, made.costs.dim)}"
-        raise refusal(recipe, wanted, "its shape", np.shape(made.comparator), "give a point per round")
+        raise invalid(recipe, wanted, "its shape", np.shape(made.comparator), "give a point per round")
     return made
 
 
@@ -199,7 +199,7 @@ def make_learner(
             point["sigma"] = Sqrt(c)
     made = found.make(**given, **point)
     if not isinstance(made, Learner):
-        raise refusal(
+        raise invalid(
             rule, "to return a Learner", "it", type(made).__name__, "derive it from klazy.types.Learner"
         )
     return made
@@ -208,7 +208,7 @@ def make_learner(
 def _find_largest_gradient(rule: str, costs: Costs) -> float:
     """Return the largest norm of a gradient; only linear costs have gradients that do not depend on the point."""
     if code_of(costs) != LINEAR:
-        raise refusal(rule, "linear costs, to be told G", "costs", costs, "give G as a key of your own rule")
+        raise invalid(rule, "linear costs, to be told G", "costs", costs, "give G as a key of your own rule")
     return float(np.linalg.norm(costs.arrays()[0], axis=1).max())
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from klazy import show
-from klazy.base.checks import Array, refusal
+from klazy.base.checks import Array, invalid
 from klazy.studies.sweep.frame import LEARNER_COLUMNS, SETTING, choose_best, find_varying
 
 if TYPE_CHECKING:
@@ -30,9 +30,9 @@ def draw_cells(cells: "polars.DataFrame", label: str, x: str | None = None, y: s
     for name in (x, y):
         if name is not None and name not in free:
             remedy = f"choose among {', '.join(free)}" if free else "there is nothing to draw"
-            raise refusal("sweep plot", "a parameter with several values", "axis", name, remedy)
+            raise invalid("sweep plot", "a parameter with several values", "axis", name, remedy)
     if y is not None and x is None:
-        raise refusal("sweep plot", "x with y", "y", y, "name both for a heat map, x alone for lines")
+        raise invalid("sweep plot", "x with y", "y", y, "name both for a heat map, x alone for lines")
     own = [name for name in free if name in LEARNER_COLUMNS]
     given = [name for name in free if name in SETTING]
     if x is not None and y is not None:

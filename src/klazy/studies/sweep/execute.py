@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from klazy.base.checks import refusal, whole
+from klazy.base.checks import invalid, whole
 from klazy.base.parallel import WorkerLost, Workers, open_workers
 from klazy.game.device import choose_device, name_device
 from klazy.studies.results import ResultStore, ResultWriter, load_rows
@@ -167,7 +167,7 @@ def sweep(
     chosen = choose_device("sweep", asked)
     if chosen == "cuda" and backend != "local":
         remedy = "take device='cpu' on a cluster"
-        raise refusal("sweep", "backend='local' for a GPU", "backend", backend, remedy)
+        raise invalid("sweep", "backend='local' for a GPU", "backend", backend, remedy)
     started = time.perf_counter()
     tasks = list_tasks(study)
     keys = list_keys(tasks)
@@ -266,7 +266,7 @@ def load_sweep(folder: Path | str) -> "polars.DataFrame":
     rows = load_rows(Path(folder), "sweep")
     if rows is None:
         remedy = "run `klazy sweep study.toml --out FOLDER`"
-        raise refusal("load_sweep", "the folder of a sweep", "folder", folder, remedy)
+        raise invalid("load_sweep", "the folder of a sweep", "folder", folder, remedy)
     return rows
 
 
@@ -283,7 +283,7 @@ def load_study(folder: Path, *, trust: bool = False) -> "tuple[Study, polars.Dat
     try:
         data = json.loads(file.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as failed:
-        raise refusal(
+        raise invalid(
             "sweep plot", "the folder of a sweep", "folder", folder, f"play a study into it ({failed})"
         ) from failed
     study = Study.from_file(data, file, trust=trust)
@@ -291,7 +291,7 @@ def load_study(folder: Path, *, trust: bool = False) -> "tuple[Study, polars.Dat
     found = _order_rows(rows, list_keys(list_tasks(study)))
     if not len(found):
         versions = ", ".join(rows["version"].unique().sort())
-        raise refusal(
+        raise invalid(
             "sweep plot",
             "runs of its study",
             "runs",

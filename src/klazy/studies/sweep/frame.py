@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import klazy
-from klazy.base.checks import one_of, refusal
+from klazy.base.checks import invalid, one_of
 from klazy.studies.sweep.catalogue import RECIPES, Point
 from klazy.studies.sweep.player import RUN_SUMS, TaskResult
 from klazy.studies.sweep.tasks import Task, Team
@@ -160,10 +160,10 @@ def average_cells(
         remedy = NAME_IT
         if len(rows) and len(failed) == len(rows):
             remedy = f"all {len(rows)} runs failed, the first with {failed[0]}"
-        raise refusal("sweep", f"runs with {metric}", "runs", 0, remedy)
+        raise invalid("sweep", f"runs with {metric}", "runs", 0, remedy)
     if held_out and (known["seed"].null_count() or known["seed"].max() == 0):
         condition = "scenarios that are drawn, with several seeds"
-        raise refusal("sweep", condition, "held_out", held_out, "leave it out")
+        raise invalid("sweep", condition, "held_out", held_out, "leave it out")
     if relative_to is not None:
         known = _relate(known, metric, relative_to, held_out)
     if not held_out:
@@ -196,13 +196,13 @@ def _relate(rows: "polars.DataFrame", metric: str, learner: str, held_out: bool)
     if not len(theirs):
         known = ", ".join(rows["learner"].unique(maintain_order=True))
         condition = f"a learner of the study ({known})"
-        raise refusal("sweep", condition, "relative_to", learner, "choose one of these")
+        raise invalid("sweep", condition, "relative_to", learner, "choose one of these")
     best = choose_best(average_cells(theirs, metric, held_out=held_out), SETTING).select(*CELL, "mean")
     base = theirs.join(best, on=CELL, nulls_equal=True)
     base = base.select(*SETTING, "seed", "mean", base=metric)
     if (best["mean"] == 0.0).any():
         condition = f"a learner whose {metric} is not zero"
-        raise refusal("sweep", condition, "relative_to", learner, "choose another, or leave it out")
+        raise invalid("sweep", condition, "relative_to", learner, "choose another, or leave it out")
     joined = rows.join(base, on=(*SETTING, "seed"), nulls_equal=True, maintain_order="left")
     more = 100.0 * (pl.col(metric) - pl.col("base")) / pl.col("mean").abs()
     return joined.with_columns(more.alias(metric)).drop("base", "mean")

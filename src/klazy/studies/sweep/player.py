@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from klazy.base.checks import Array, refusal
+from klazy.base.checks import Array, invalid
 from klazy.costs import Costs
 from klazy.game.batch import run_batch
 from klazy.game.device import find_gpu_obstacle, play_learners
@@ -227,7 +227,7 @@ class TaskPlayer:
             return False
         obstacle = find_gpu_obstacle(learner, costs, movement)
         if obstacle is not None and self.strict:
-            raise refusal("sweep", "runs that a GPU plays", "learner", obstacle, "take --device auto or cpu")
+            raise invalid("sweep", "runs that a GPU plays", "learner", obstacle, "take --device auto or cpu")
         return obstacle is None
 
 

@@ -30,7 +30,7 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
-from klazy.base.checks import Refused, refusal
+from klazy.base.checks import InvalidInput, invalid
 from klazy.studies.sweep.catalogue import LEARNER_RULES, Point, check_point, find_entry
 
 CURVE_POINTS = 200  # of a curve
@@ -139,7 +139,7 @@ def _read_spec(kind: str, table: Any) -> Spec:
     name: Any = table.get(kind) if isinstance(table, dict) else None
     try:
         entry = find_entry(name if isinstance(name, str) else "", kind)
-    except Refused as unknown:
+    except InvalidInput as unknown:
         raise _complain(f" needs {kind} to be {unknown}, got {kind}={show(name)}") from None
     given = {key: value for key, value in table.items() if key != kind}
     required = [key for key, value in entry.parameters.items() if value.required]
@@ -189,7 +189,7 @@ def _try_values(name: str, axes: dict[str, tuple[Any, ...]]) -> None:
     for point in points:
         try:
             check_point(name, point)
-        except Refused as refused:
+        except InvalidInput as refused:
             why = str(refused).rstrip(".")
             raise _complain(f" ({name}) needs values that {name} accepts: {why}") from None
 
@@ -331,11 +331,11 @@ class Study(BaseModel):
         try:
             data = tomllib.loads(path.read_text(encoding="utf-8"))
         except OSError as failed:
-            raise refusal(
+            raise invalid(
                 "sweep", "a study to read", "file", path, failed.strerror or "choose another"
             ) from failed
         except (ValueError, RecursionError) as failed:
-            raise refusal("sweep", "a study in TOML", "file", path, f"{failed}; {REMEDY}") from failed
+            raise invalid("sweep", "a study in TOML", "file", path, f"{failed}; {REMEDY}") from failed
         return cls.from_file(data, path, trust=trust)
 
     @classmethod
@@ -362,13 +362,13 @@ class Study(BaseModel):
             If it is no valid study, or names code without ``trust``.
         """
         if not isinstance(data, dict):
-            raise refusal(str(path), "the keys of a study", "it", type(data).__name__, REMEDY)
+            raise invalid(str(path), "the keys of a study", "it", type(data).__name__, REMEDY)
         if not trust:
             _check_trust(data, path)
         try:
             return cls(**data)
-        except Refused as wrong:
-            raise Refused(str(wrong).replace("Study needs", f"{path} needs")) from None
+        except InvalidInput as wrong:
+            raise InvalidInput(str(wrong).replace("Study needs", f"{path} needs")) from None
 
 
 def _check_trust(data: dict[str, Any], path: Path) -> None:
@@ -379,7 +379,7 @@ def _check_trust(data: dict[str, Any], path: Path) -> None:
             name = table.get(kind) if isinstance(table, dict) else None
             if isinstance(name, str) and ":" in name:
                 remedy = "add --trust if you know the code that it would run"
-                raise refusal(str(path), f"trust for a {kind} that is not klazy's", kind, show(name), remedy)
+                raise invalid(str(path), f"trust for a {kind} that is not klazy's", kind, show(name), remedy)
 
 
 def read_example() -> str:
@@ -387,7 +387,7 @@ def read_example() -> str:
     return files("klazy.studies.sweep").joinpath("example.toml").read_text(encoding="utf-8")
 
 
-def _explain(found: ValidationError) -> Refused:
+def _explain(found: ValidationError) -> InvalidInput:
     """Return the errors of a study, a line each: the key, what it must be, and its value."""
     lines = []
     for error in found.errors():
@@ -400,4 +400,4 @@ def _explain(found: ValidationError) -> Refused:
             lines.append(
                 f"{owner} needs {_describe_error(str(error['loc'][0]), error['msg'], error['input'])}"
             )
-    return Refused("\n".join(f"{line}; {REMEDY}." for line in dict.fromkeys(lines)))
+    return InvalidInput("\n".join(f"{line}; {REMEDY}." for line in dict.fromkeys(lines)))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 import klazy
-from klazy.base.checks import Array, refusal
+from klazy.base.checks import Array, invalid
 from klazy.movement import Movement
 from klazy.studies.results import encode, start_hash
 from klazy.studies.sweep import catalogue
@@ -178,19 +178,19 @@ def _check_count(study: Study) -> None:
     count = scenarios * learners * study.seeds * len(study.movement_weight)
     if count > MOST_RUNS:
         remedy = "make a grid coarser, or several studies of it"
-        raise refusal("sweep", f"at most {MOST_RUNS:,} runs", "runs", f"{count:,}", remedy)
+        raise invalid("sweep", f"at most {MOST_RUNS:,} runs", "runs", f"{count:,}", remedy)
 
 
 def check_held_out(study: Study) -> None:
     """Reject to hold seeds out where a scenario has fewer than two, before anything is played."""
     if study.seeds < 2:
         remedy = "raise it, or leave --held-out away"
-        raise refusal("sweep", "several seeds to hold some out", "seeds", study.seeds, remedy)
+        raise invalid("sweep", "several seeds to hold some out", "seeds", study.seeds, remedy)
     for spec, point in _list_points(study.scenarios):
         if not catalogue.depends_on_seed(spec.name, point):
             condition = "scenarios that are drawn, to hold seeds out"
             remedy = "draw it, take it out, or leave --held-out away"
-            raise refusal("sweep", condition, "recipe", spec.name, remedy)
+            raise invalid("sweep", condition, "recipe", spec.name, remedy)
 
 
 def _list_points(specs: Iterable[Spec]) -> Iterator[tuple[Spec, Point]]:
