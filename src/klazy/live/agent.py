@@ -250,6 +250,13 @@ class Agent:
             except TypeError:
                 # An array that is not contiguous, or read-only, is copied below.
                 pass
+        return self._end_with_gradient(g, hint, id, retry, round, gradient)
+
+    def _end_with_gradient(self, g: Any, hint: Any, id: Any, retry: bool, round: Any, gradient: Any) -> Array:
+        """End a round in a store, or one with a hint or an id.
+
+        This is apart from :meth:`update`, because variables of an inner function are slower there, too.
+        """
 
         def make(now: AgentState, id: str) -> Record:
             # This is quicker than a partial function, and a round in a store is short.
