@@ -57,7 +57,7 @@ SMALLEST_VARIATION = 1e-150  # below it an ensemble has no rate, so that no rate
 
 # ---- places
 
-LANES = 4  # rows side by side in a block, up to UNROLLED_DIM; beyond, a block is one row
+LANES = 8  # rows side by side in a block, up to UNROLLED_DIM; beyond, a block is one row
 LINE = 8  # numbers in a line of the processor's cache
 MOMENTS = 2  # of a coordinate at most: vectors of what a rule averages, and of the first scratch of a round
 MOVE_ROOM = 4  # vectors of the second scratch of a round

@@ -35,10 +35,10 @@ from klazy.kernels.slots import (
 
 EPS = float(np.finfo(np.float64).eps)
 FLOAT_MAX = float(np.finfo(np.float64).max)
-MOST_TURNS = 60  # Turns of Newton's search in a bracket, before its kinks are searched.
 ON_BOUNDARY = 1e-12  # As in klazy.sets.balls.
 ROUNDING = 8.0 * EPS  # As in klazy.learners.prox.
-TURNS = 100  # Turns of any other search.
+TURNS = 100  # Turns of a search.
+FAR_ENTRY = 64.0  # Times the total of a capped simplex: differences of nearer entries are exact up to a few roundings.
 EARLY = 8  # Turns after which every second one halves the bracket.
 LEAST_NORM = 1e-150  # No norm that exceeds a price is smaller.
 CLOSE = 1e-5  # After so small a step of Halley's, relative to the number sought, the next would be rounding.
@@ -145,145 +145,95 @@ def simplex_coordinate(y, done, i, d, p, shift, theta):
 
 
 @exact
+def past(v, shift, theta):
+    """Return ``v - shift - theta``, the differences in this order also where sums are reordered."""
+    return (v - shift) - theta
+
+
+@exact
 def between(v, shift, theta, lower, upper):
     """``v - shift - theta``, clipped."""
     z = larger((v - shift) - theta, spread(lower))
     return smaller(z, spread(upper))
 
 
-def measure_total(v, d, p, shift, theta):
-    """Return the excess of the clipped coordinates over the total, the sum of their sizes, and how many are not at a bound."""
-    kept = spread(0.0)
-    scale = spread(0.0)
-    free = spread(0.0)
-    for i in range(d):
-        z = between(load(v, i), shift, theta, p[1 + i], p[1 + d + i])
-        kept = kept + z
-        scale = scale + size(z)
-        free = free + where((z > p[1 + i]) & (z < p[1 + d + i]), spread(1.0), spread(0.0))
-    return kept - p[0], scale, free
-
-
 @called
-@exact
-def search_kinks(v, dim, p, shift, low, high):
-    """Find the threshold in a bracket by its kinks, at which a coordinate meets one of its bounds.
+def fix_at_bounds(v, dim, p, shift):
+    """Find theta with ``sum clip(v - shift - theta, floor, cap) = total``.
 
-    Halving takes a thousand steps where entries differ by many orders of magnitude; there are no more than two kinks a
-    coordinate. Each is known up to its rounding, so the places on both sides of it are tried. If the sum jumps over the
-    total there, the upper place is the threshold.
+    Each turn solves for the coordinates that are still free, then clips all of them. If the clipped sum exceeds the total,
+    theta must rise, so the coordinates at their floors stay there. If it is below the total, those at their caps do.
     """
     d = D if D > 0 else dim
+    low = spread(-np.inf)
+    high = spread(np.inf)
+    theta = spread(0.0)
+    floors = spread(0.0)
+    caps = spread(0.0)
     searching = True
     while searching:
-        middle = 0.5 * (low + high)
-        kink = spread(np.inf)
-        for i in range(4 * d):
-            place = (load(v, i % d) - shift) - p[1 + i % (2 * d)]
-            place = place + (EPS if i < 2 * d else -EPS) * size(place)
-            inside = (place > low) & (place < high)
-            closer = inside & (size(place - middle) < size(kink - middle))
-            kink = where(closer, place, kink)
-        known = kink < np.inf
-        place = where(known, kink, high)
-        excess, _, _ = measure_total(v, d, p, shift, place)
-        low = where(excess > 0.0, place, low)
-        high = where(excess > 0.0, high, place)
-        searching = anywhere(known)
-    middle = 0.5 * (low + high)
-    excess, _, free = measure_total(v, d, p, shift, middle)
-    solved = middle + excess / larger(free, spread(1.0))
-    linear = (free > 0.0) & (middle > low) & (middle < high)
-    return where(linear, smaller(larger(solved, low), high), high)
-
-
-@exact
-def outer_kinks(v, d, p, shift):
-    """Return the thresholds below which every coordinate has its cap, and above which it has its floor."""
-    low = spread(np.inf)
-    high = spread(-np.inf)
-    for i in range(d):
-        gap = load(v, i) - shift
-        low = smaller(gap - p[1 + d + i], low)
-        high = larger(gap - p[1 + i], high)
-    return low, high
-
-
-@called
-def bracketed_threshold(v, dim, p, shift, guess):
-    """Newton in a bracket on ``sum clip(v - shift - theta, floor, cap) = total``: the sum is not convex in theta, so every
-    second late step bisects."""
-    d = D if D > 0 else dim
-    low, high = outer_kinks(v, d, p, shift)
-    theta = where((guess > low) & (guess < high), guess, 0.5 * (low + high))
-    found = no_run()
-    turn = 0
-    searching = True
-    while searching:
-        excess, scale, free = measure_total(v, d, p, shift, theta)
-        # Each free coordinate has the rounding of theta; far from the set that says nothing.
-        settled = size(excess) <= EPS * (scale + free * smaller(size(theta), scale))
-        newton = where(free > 0.0, theta + excess / larger(free, spread(1.0)), theta)
-        if everywhere(found | settled):
-            return where(found, theta, newton)
-        low = where(excess > 0.0, theta, low)
-        high = where(excess > 0.0, high, theta)
-        inside = (free > 0.0) & (newton > low) & (newton < high)
-        if turn > 8 and turn % 2 == 1:
-            inside = settled
-        middle = 0.5 * (low + high)
-        middle = where((middle > low) & (middle < high), middle, high)
-        following = where(inside | settled, newton, middle)
-        still = following == theta
-        theta = where(found, theta, following)
-        found = found | settled | still
-        turn += 1
-        searching = turn < MOST_TURNS and not everywhere(found)
-    if not everywhere(found):
-        theta = where(found, theta, search_kinks(v, d, p, shift, low, high))
+        wanted = spread(-p[0])
+        free = spread(0.0)
+        for i in range(d):
+            gap = past(load(v, i), shift, spread(0.0))
+            is_capped = past(load(v, i), shift, high) >= p[1 + d + i]
+            is_fixed = is_capped | (past(load(v, i), shift, low) <= p[1 + i])
+            bound = where(is_capped, spread(p[1 + d + i]), spread(p[1 + i]))
+            wanted = wanted + where(is_fixed, bound, gap)
+            free = free + where(is_fixed, spread(0.0), spread(1.0))
+        solved = smaller(larger(wanted / larger(free, spread(1.0)), low), high)
+        theta = where(free > 0.0, solved, theta)
+        excess = spread(-p[0])
+        at_floor = spread(0.0)
+        at_cap = spread(0.0)
+        for i in range(d):
+            z = past(load(v, i), shift, theta)
+            excess = excess + between(load(v, i), shift, theta, p[1 + i], p[1 + d + i])
+            at_floor = at_floor + where(z <= p[1 + i], spread(1.0), spread(0.0))
+            at_cap = at_cap + where(z >= p[1 + d + i], spread(1.0), spread(0.0))
+        rises = (excess > 0.0) & (at_floor > floors)
+        falls = (excess < 0.0) & (at_cap > caps)
+        low = where(rises, theta, low)
+        high = where(falls, theta, high)
+        floors = where(rises, at_floor, floors)
+        caps = where(falls, at_cap, caps)
+        searching = anywhere(rises | falls)
     return theta
 
 
 @exact
 def entry_inside(y, d, p, shift, theta):
-    """Return the entry that is farthest inside its bounds, or least outside them; and its bounds."""
+    """Return the entry that is farthest inside its bounds, or least outside them."""
     nearest = spread(np.inf)
     pivot = shift
-    lower = spread(0.0)
-    upper = spread(0.0)
     for i in range(d):
         z = (load(y, i) - shift) - theta
         outside = larger(p[1 + i] - z, z - p[1 + d + i])
-        closer = outside < nearest
-        nearest = where(closer, outside, nearest)
-        pivot = where(closer, load(y, i), pivot)
-        lower = where(closer, spread(p[1 + i]), lower)
-        upper = where(closer, spread(p[1 + d + i]), upper)
-    return pivot, lower, upper
+        pivot = where(outside < nearest, load(y, i), pivot)
+        nearest = smaller(outside, nearest)
+    return pivot
 
 
 @exact
 def capped_threshold(y, u, d, p, guess):
-    """Solve around the largest entry, then around one between its bounds, until that is the same one.
+    """Solve around the largest entry; where others are far from it, solve again around one between its bounds.
 
     Only differences to entries near the threshold are exact when others are far away.
     """
     shift = highest(y, d)
-    theta = spread(-np.inf)
-    lower = spread(np.inf)
-    upper = spread(-np.inf)
+    theta = fix_at_bounds(y, d, p, shift)
+    least = shift
+    for i in range(d):
+        least = smaller(load(y, i), least)
     turn = 0
-    searching = True
+    searching = anywhere(shift - least > FAR_ENTRY * abs(p[0]))
     while searching:
-        theta = bracketed_threshold(y, d, p, shift, theta)
+        pivot = entry_inside(y, d, p, shift, theta)
         turn += 1
-        inside = (theta + lower < 0.0) & (theta + upper > 0.0)  # the entry that it was solved around
-        searching = turn <= d and not everywhere(inside)
+        searching = turn <= d and not everywhere(pivot == shift)
         if searching:
-            pivot, lower, upper = entry_inside(y, d, p, shift, theta)
-            searching = not everywhere(pivot == shift)
-            theta = theta + (shift - pivot)
             shift = pivot
+            theta = fix_at_bounds(y, d, p, shift)
     return shift, theta
 
 
