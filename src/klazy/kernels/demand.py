@@ -81,7 +81,7 @@ def measure_spread(mean, square):
 @exact
 def expect(stock, mean, deviation, short, excess):
     """Return what a stock costs on average."""
-    varies = deviation > 0.0
+    varies = deviation > THINNEST
     z = (stock - mean) / where(varies, deviation, spread(1.0))
     tail, density = tail_of(z)
     missed = where(varies, deviation * (density - z * tail), larger(mean - stock, spread(0.0)))
@@ -100,19 +100,20 @@ def find_stock(x, mean, deviation, short, excess, price, best, pull):
     both = short + excess
     found = deviation <= THINNEST  # where demand is certain
     deviation = where(found, spread(1.0), deviation)
+    inverse = 1.0 / deviation
     u = (pull * (mean + best * deviation) + price * deviation * x) / (pull + price * deviation)
     u = smaller(larger(where(found, mean, u), low), high)
     turn = 0
     searching = True
     while searching:
-        z = (u - mean) / deviation
+        z = (u - mean) * inverse
         tail, density = tail_of(z)
         value = excess - both * tail + price * (u - x)
-        bend = both * density / deviation
+        bend = both * density * inverse
         slope = price + bend
         low = where(value > 0.0, low, u)
         high = where(value > 0.0, u, high)
-        change = 2.0 * value * slope / (2.0 * slope * slope + value * (bend * z / deviation))
+        change = 2.0 * value * slope / (2.0 * slope * slope + value * (bend * z * inverse))
         inside = (u - change >= low) & (u - change <= high)
         following = where(inside, u - change, 0.5 * (low + high))
         step = size(following - u)

@@ -438,7 +438,6 @@ def demand_fee(x, s, y, u, d, p):
 
 
 def demand_squared(x, s, y, u, d, p):
-    n2 = load(s, N2)
     price = load(s, RISE)
     short = load(s, SHORT)
     excess = load(s, EXCESS_PRICE)
@@ -447,24 +446,27 @@ def demand_squared(x, s, y, u, d, p):
     pull = (short + excess) * density
     point = skip(u, d)
     for i in range(d):
-        mean, deviation = read_demand(y, i, d, n2)
+        mean, deviation = fit_demand(s, y, i, d)
         store(point, i, find_stock(load(x, i), mean, deviation, short, excess, price, best, pull))
     project_into(point, u, d, p)
     return keep_if_it_saves(x, s, y, u, d, 0.5 * price * square_between(x, u, d))
 
 
-def read_demand(y, i, d, n2):
-    """Return the mean and the standard deviation of a coordinate's demand, by the smoothings of its moments."""
+def fit_demand(s, y, i, d):
+    """Return the mean and the standard deviation of a coordinate's demand; they replace its smoothed moments in y."""
+    n2 = load(s, N2)
     mean = load(y, i) / n2
-    return mean, larger(measure_spread(mean, load(y, d + i) / n2), spread(THINNEST))
+    deviation = larger(measure_spread(mean, load(y, d + i) / n2), spread(THINNEST))
+    store(y, i, mean)
+    store(y, d + i, deviation)
+    return mean, deviation
 
 
 def stay_in_band(x, s, y, u, d, p):
     """Write the point, clipped to the band of demands between ``low`` and ``high`` standard deviations, and projected."""
-    n2 = load(s, N2)
     point = skip(u, d)
     for i in range(d):
-        mean, deviation = read_demand(y, i, d, n2)
+        mean, deviation = fit_demand(s, y, i, d)
         z = larger(load(x, i), mean + load(s, LOW) * deviation)
         store(point, i, smaller(z, mean + load(s, HIGH) * deviation))
     project_into(point, u, d, p)
@@ -474,14 +476,13 @@ def keep_if_it_saves(x, s, y, u, d, charge):
     """Move if what that is expected to save is more than it costs."""
     moves = moved_from(x, u, d)
     if anywhere(moves):
-        n2 = load(s, N2)
         short = load(s, SHORT)
         excess = load(s, EXCESS_PRICE)
         now = spread(0.0)
         then = spread(0.0)
         for i in range(d):
-            mean = load(y, i) / n2
-            deviation = measure_spread(mean, load(y, d + i) / n2)
+            mean = load(y, i)
+            deviation = load(y, d + i)
             now = now + expect(load(x, i), mean, deviation, short, excess)
             then = then + expect(load(u, i), mean, deviation, short, excess)
         saves = now - then > charge + EQUAL * (size(now) + size(then))
