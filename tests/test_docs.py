@@ -3,6 +3,7 @@
 import inspect
 import os
 import re
+import runpy
 import subprocess
 import sys
 import tomllib
@@ -247,3 +248,14 @@ def test_a_page_begins_with_whom_it_serves_and_what_they_will_have(page):
     assert found
     said = " ".join(found[1].split())
     assert re.match(r"This (page|tutorial) is for .*\. At its end (you|your|it) ", said), said
+
+
+def test_the_pictures_of_the_architecture_are_current_and_name_files_that_exist():
+    scope = runpy.run_path(str(ROOT / "scripts" / "architecture.py"))
+    for name, picture in scope["draw_all"]().items():
+        drawn = (ROOT / "docs" / "figures" / name).read_text(encoding="utf-8")
+        assert drawn == picture, "run python scripts/architecture.py"
+        for places in re.findall(r'class="place"[^>]*>([^<]*)<', picture):
+            for place in places.split():
+                found = ROOT / "src" / "klazy" / place
+                assert found.exists() or found.with_suffix(".py").exists(), place

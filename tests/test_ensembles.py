@@ -253,8 +253,8 @@ def moving_comparator(g, domain, blocks):
 @given(seed=seeds, blocks=st.sampled_from([1, 2, 10, 50]))
 def test_ader_keeps_its_dynamic_regret_bound(seed, blocks):
     """Zhang, Lu and Zhou (2018), Theorem 3 with linearised losses, whose range is 2GD."""
-    domain, T = kl.L2Ball(3), 400
-    g = gradients(seed, T, 3)
+    domain, T = kl.L2Ball(5), 400
+    g = gradients(seed, T, 5)
     g /= max(1.0, np.linalg.norm(g, axis=1).max())
     r = kl.regret(kl.run(kl.contrib.ader(domain, T, 1.0), g), moving_comparator(g, domain, blocks))
     D, P = domain.diameter, r.path_length
@@ -267,7 +267,7 @@ def test_ader_keeps_its_dynamic_regret_bound(seed, blocks):
 
 @pytest.mark.xdist_group("ader")
 def test_ader_is_blind_to_movement():
-    learner, g = kl.contrib.ader(kl.L2Ball(3), 100, 1.0), gradients(0, 100, 3)
+    learner, g = kl.contrib.ader(kl.L2Ball(5), 100, 1.0), gradients(0, 100, 5)
     assert learner.movement == kl.L2Movement(0.0)
     assert not kl.run(learner, g, record="experts").expert_switching.any()
 
@@ -276,8 +276,8 @@ def test_ader_is_blind_to_movement():
 @given(seed=seeds, blocks=st.sampled_from([1, 5, 40]), weight=st.sampled_from([0.5, 1.0, 10.0]))
 def test_scream_keeps_its_smoothed_regret_bound(seed, blocks, weight):
     """The best expert's bound, D^2 + 2 D P over twice its step plus step (G^2/2 + lambda G) T, and the meta learner's."""
-    domain, T = kl.L2Ball(3), 400
-    learner, g = kl.contrib.scream(domain, T, 1.0, weight), gradients(seed, T, 3)
+    domain, T = kl.L2Ball(5), 400
+    learner, g = kl.contrib.scream(domain, T, 1.0, weight), gradients(seed, T, 5)
     g /= max(1.0, np.linalg.norm(g, axis=1).max())
     trace = kl.run(learner, g, movement=learner.movement)
     r = kl.regret(trace, moving_comparator(g, domain, blocks))

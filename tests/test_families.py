@@ -9,6 +9,7 @@ from klazy.base.checks import InvalidInput
 
 D = 3
 DOMAIN = kl.Simplex(D)
+SHARED = kl.Simplex(5)  # other tests compile its kernels, too
 PRICE = kl.TVMovement(0.3)
 every_family = pytest.mark.parametrize("family", FAMILIES, ids=repr)
 
@@ -79,8 +80,8 @@ def test_comparators_lie_between_what_sequences_pay_and_what_none_can_pay_less_t
 )
 def test_a_replay_scores_what_the_rows_cost_and_its_agent_pays_it(family):
     """For the others tests/test_replay.py has this."""
-    rows = rows_of(family, 3, 44) / 6.0
-    found = kl.replay(rows, domain=DOMAIN, costs=family, movement=PRICE, train=0.5)
+    rows = rows_of(family, 3, 44, 5) / 10.0
+    found = kl.replay(rows, domain=SHARED, costs=family, movement=PRICE, train=0.5)
     still = found.score("fixed")
     by_hand = sum(float(family.value(row, still.points[0])) for row in rows[22:])
     assert still.hitting == pytest.approx(by_hand, rel=1e-9)
@@ -113,8 +114,8 @@ def test_a_replay_refuses_rows_that_have_more_than_a_number_per_coordinate():
 
 def test_a_replay_of_rewards_plays_learners_that_are_told_gradients_and_its_agent_takes_rewards():
     """So all of them are compiled, and an agent is."""
-    rows = rows_of(kl.Rewards(), 3, 44)
-    found = kl.replay(rows, domain=DOMAIN, costs="rewards", movement=PRICE, train=0.5)
+    rows = rows_of(kl.Rewards(), 3, 44, 5)
+    found = kl.replay(rows, domain=SHARED, costs="rewards", movement=PRICE, train=0.5)
     agent = found.agent("moving average")
     assert agent.learner.family == kl.Linear()
     assert agent.costs == kl.Rewards()

@@ -288,8 +288,12 @@ def test_what_is_not_finite_is_said_as_on_a_cpu():
 @pytest.mark.parametrize(
     ("learner", "costs", "said"),
     [
-        (kl.GD(kl.L2Ball(65), 1.0), np.ones((2, 65)), "got learners[0]=dimension 65, which is above 64"),
-        (TWO[0], kl.QuadraticCosts(np.ones((2, 5))), "got learners[0]=QuadraticCosts, which are not linear"),
+        (kl.LazyGD(kl.Simplex(65), 1.0), np.ones((2, 65)), "got learners[0]=dimension 65, which is above 64"),
+        (
+            kl.LazyGD(kl.Simplex(5), 1.0),
+            kl.QuadraticCosts(np.ones((2, 5))),
+            "got learners[0]=QuadraticCosts, which are not linear",
+        ),
         (
             kl.contrib.StronglyAdaptive(BALL, 1.0),
             np.ones((2, 5)),
