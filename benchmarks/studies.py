@@ -78,16 +78,16 @@ def best_with_slack(cells: pl.DataFrame, length: int) -> dict:
 def tuned(found: Sweep) -> Reading:
     """Find the prices of moving at which each learner is clearly better or worse than GD."""
     cells = found.cells(relative_to="GD", held_out=True)
-    best = choose_best(cells, ("scenario", "movement_weight", "learner"))
+    best = choose_best(cells, ("scenario", "move_cost", "learner"))
     corrupted = best.filter(pl.col("scenario") == "corrupted")
-    costly = corrupted.filter(pl.col("learner") == "Decay", pl.col("movement_weight") > 5.0)
-    cheap = corrupted.filter(pl.col("learner") != "GD", pl.col("movement_weight") < 5.0)
+    costly = corrupted.filter(pl.col("learner") == "Decay", pl.col("move_cost") > 5.0)
+    cheap = corrupted.filter(pl.col("learner") != "GD", pl.col("move_cost") < 5.0)
     if (costly["mean"] > 0.0).any() or (cheap["mean"] < 0.0).any():
         raise SystemExit("It is no longer a price of 5 that parts the winners: the words below must change.")
     memory = ", ".join(f"{m:g}" for m in costly["m"].unique().sort())
     greedy = best.filter(pl.col("scenario") == "stochastic", pl.col("learner") == "GD")
-    still = greedy.filter(pl.col("sigma") == found.rows["sigma"].max())["movement_weight"]
-    prices = best["movement_weight"]
+    still = greedy.filter(pl.col("sigma") == found.rows["sigma"].max())["move_cost"]
+    prices = best["move_cost"]
     lines = [
         f"The study has {prices.n_unique()} prices of moving, from {prices.min():.2g} to {prices.max():.2g}. The table shows "
         "where each learner clearly pays less or more above the optimum than GD, and by how much at most. Clearly means that "
@@ -102,13 +102,13 @@ def tuned(found: Sweep) -> Reading:
         "worth following, and GD follows best. Above 5 it is better to wait until the burst is over. `Decay` does that with a "
         f"memory of {memory} rounds.",
     ]
-    return Reading(cells, "movement_weight", lines)
+    return Reading(cells, "move_cost", lines)
 
 
 def compare_by_price(best: pl.DataFrame) -> list[dict[str, str]]:
     """One row for each scenario and learner: where it is clearly below GD, and where above."""
     rows = []
-    ordered = best.filter(pl.col("learner") != "GD").sort("scenario", "movement_weight", maintain_order=True)
+    ordered = best.filter(pl.col("learner") != "GD").sort("scenario", "move_cost", maintain_order=True)
     for (scenario, learner), line in ordered.group_by("scenario", "learner", maintain_order=True):
         clear = line.filter(pl.col("mean").abs() > pl.col("half"))
         wins = clear.filter(pl.col("mean") < -0.05)
@@ -130,7 +130,7 @@ def tell_prices(line: pl.DataFrame) -> str:
     """How many prices there are, and between which."""
     if not len(line):
         return "no price"
-    weights = line["movement_weight"]
+    weights = line["move_cost"]
     return f"{len(line)} prices, {weights.min():.2g} to {weights.max():.2g}"
 
 
@@ -154,10 +154,8 @@ def section(name: str, out: Path, figures: Path) -> list[str]:
     show.write_figure(figure, figures / name)
     (figures / f"{name}.svg").unlink()  # the page shows the other
     best = summarize_cells(cells, 0)
-    prices = sorted(set(cells["movement_weight"]))[::3]
-    shown = [
-        row for row in best if row["learner"] != "GD" and row.get("movement_weight", prices[0]) in prices
-    ]
+    prices = sorted(set(cells["move_cost"]))[::3]
+    shown = [row for row in best if row["learner"] != "GD" and row.get("move_cost", prices[0]) in prices]
     options = "--relative-to GD --held-out"
     return [
         f"### {study.name[0].upper()}{study.name[1:]}", "",

@@ -50,7 +50,7 @@ import klazy as kl
 from dask.distributed import Client
 study = '''
 name = "try"
-movement_weight = 1.0
+move_cost = 1.0
 seeds = 2
 [[scenarios]]
 recipe = "square_wave"

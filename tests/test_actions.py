@@ -124,14 +124,23 @@ def test_what_is_lost_to_rounding_errors_goes_to_no_action_of_probability_zero(x
 @pytest.mark.parametrize(
     ("x", "message"),
     [
-        ([[0.5, 0.5], [1.5, -0.5]], r"points >= 0 with one sum, 1 here, got x\[1\]=\[1.5, -0.5\]"),
-        ([[1.0, 1.0], [1.0, 1.0], [1.0, 0.5]], r"points >= 0 with one sum, 2 here, got x\[2\]=\[1.0, 0.5\]"),
-        ([[0.5, 0.5], [np.nan, 0.5]], r"points >= 0 with one sum, 1 here, got x\[1\]=\[nan, 0.5\]"),
-        ([[0.0, 0.0], [0.0, 0.0]], r"points with a sum above zero, got x\[0\]=\[0.0, 0.0\]"),
+        (
+            [[0.5, 0.5], [1.5, -0.5]],
+            r"x\[1\] must be without negative numbers and sum to 1, as x\[0\] does, got \[1.5, -0.5\]",
+        ),
+        (
+            [[1.0, 1.0], [1.0, 1.0], [1.0, 0.5]],
+            r"x\[2\] must be without negative numbers and sum to 2, as x\[0\] does, got \[1.0, 0.5\]",
+        ),
+        (
+            [[0.5, 0.5], [np.nan, 0.5]],
+            r"x\[1\] must be without negative numbers and sum to 1, as x\[0\] does, got \[nan, 0.5\]",
+        ),
+        ([[0.0, 0.0], [0.0, 0.0]], r"x\[0\] must have a sum above 0, got \[0.0, 0.0\]"),
     ],
 )
 def test_points_off_the_simplex_are_refused_by_row(x, message):
-    with pytest.raises(ValueError, match=f"sample_actions needs {message}; run a learner on a Simplex."):
+    with pytest.raises(ValueError, match=f"{message}. Run a learner on a Simplex."):
         sample_actions(trace_of(x), 0)
 
 
@@ -192,9 +201,16 @@ class TestWholeNumbers:
     def test_what_has_no_whole_points_is_refused(self):
         ball = kl.run(kl.GD(kl.L2Ball(2), 1.0), np.ones((3, 2)), engine="step")
         with pytest.raises(
-            ValueError, match=r"sample_whole needs a run on a Box or a Simplex, got domain=L2Ball"
+            ValueError,
+            match=(
+                r"trace must be of a learner on a Box or a Simplex, got L2Ball\(dim=2\). Use "
+                r"Guards\(integers=True\) on others."
+            ),
         ):
             kl.contrib.sample_whole(ball, 0)
         half = kl.run(kl.GD(kl.Box(0.0, 1.5), 1.0), np.ones((3, 1)), engine="step")
-        with pytest.raises(ValueError, match=r"sample_whole needs a Box with whole bounds, got domain=Box"):
+        with pytest.raises(
+            ValueError,
+            match=r"The bounds of the Box must be integers, got Box\(lower=\[0.0\], upper=\[1.5\]\).",
+        ):
             kl.contrib.sample_whole(half, 0)

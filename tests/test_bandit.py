@@ -122,7 +122,7 @@ def test_mean_regret_is_within_the_bound(domain, points):
     )
     P = float(np.linalg.norm(u[-1] - u[0]))
     C = float(np.abs(g @ domain.argmin_linear(np.vstack((np.eye(d), -np.eye(d)))).T).max())
-    delta, sigma = bandit_tuning(T, n, 1.0, R, P, points, C, movement_weight=0.1)
+    delta, sigma = bandit_tuning(T, n, 1.0, R, P, points, C, move_cost=0.1)
     learner = kl.contrib.Bandit(kl.GD(domain, sigma), points, delta=delta)
     spread = {kl.Box: 1.0, kl.L2Ball: 1.0, kl.Simplex: d - 1.0}[type(domain)]
     bound = bandit_bound(T, n, 1.0, R, P, sigma, delta, points, C, spread * delta, 0.1)
@@ -223,38 +223,43 @@ def test_a_round_in_which_guards_held_it_back_teaches_nothing(points, tmp_path):
 
 BANDIT = kl.contrib.Bandit(kl.GD(BALL, 1.0), delta=0.1)
 REFUSED = {
-    "Bandit needs a learner, got learner=3; write Bandit(GD(L2Ball(5), 1.0), ...).": lambda: kl.contrib.Bandit(3, delta=0.1),  # pyright: ignore
-    "Bandit needs one point or two, got points=3; use points=1 or points=2.": lambda: kl.contrib.Bandit(
+    "learner must be a Learner such as GD(L2Ball(5), 1.0), got 3.": lambda: kl.contrib.Bandit(3, delta=0.1),  # pyright: ignore
+    "points must be 1 or 2, got 3.": lambda: kl.contrib.Bandit(
         kl.GD(BALL, 1.0), 3, delta=0.1
     ),
-    "Bandit needs a seed, a whole number >= 0 below 2^64, got seed=-1; give one.": lambda: kl.contrib.Bandit(
+    "seed must be an integer from 0 to 2^64 - 1, got -1.": lambda: kl.contrib.Bandit(
         kl.GD(BALL, 1.0), delta=0.1, seed=-1
     ),
-    "Bandit needs a learner that is told gradients, got learner=LastValue(domain=L2Ball(dim=5), family=Quadratic()); "
-    "use GD or another learner without a family.": lambda: kl.contrib.Bandit(
+    (
+        "learner must take gradients, got LastValue(domain=L2Ball(dim=5), family=Quadratic()). Leave "
+        "out its family."
+    ): lambda: kl.contrib.Bandit(
         kl.LastValue(BALL, family=kl.Quadratic()), delta=0.1
     ),
-    "L2Ball.shrunk needs room for a ball of this radius in L2Ball(dim=5), got delta=1.0; use a smaller one.": (
+    "No ball of radius 1.0 fits into L2Ball(dim=5). Use a smaller delta.": (
         lambda: kl.contrib.Bandit(kl.GD(BALL, 1.0), delta=1.0)
     ),
-    "L2Ball.shrunk needs delta > 0, got delta=0; give a number above zero.": lambda: BALL.shrunk(0),
-    "run needs a Bandit for feedback='value', got learner=GD(domain=L2Ball(dim=5), sigma=Constant(s=1.0)); "
-    "write run(Bandit(learner, points=2, delta=0.01), ...).": lambda: kl.run(
+    "delta must be above 0, got 0.": lambda: BALL.shrunk(0),
+    (
+        "feedback='value' is for a Bandit, got GD(domain=L2Ball(dim=5), sigma=Constant(s=1.0)). Use "
+        "Bandit(learner, points=2, delta=0.01)."
+    ): lambda: kl.run(
         kl.GD(BALL, 1.0), np.ones((2, 5)), feedback="value"
     ),
-    "run needs feedback to be one of 'gradient', 'value', got feedback='cost'; choose one of these.": lambda: kl.run(
+    "feedback must be one of 'gradient', 'value', got 'cost'.": lambda: kl.run(
         BANDIT, np.ones((2, 5)), feedback="cost"
     ),
-    "Agent.observe_cost needs a learner that is told costs, got learner=GD; build it with Bandit(learner, delta=0.1), "
-    "or use update(g).": lambda: kl.Agent(kl.GD(BALL, 1.0), engine="step").observe_cost(1.0),
-    "Agent.observe_cost needs shape (1,), got value of shape=(2,); give one number per coordinate.": lambda: kl.Agent(
+    "observe_cost needs a Bandit learner, got GD. Use Bandit(learner, delta=0.1), or update(g).": lambda: kl.Agent(
+        kl.GD(BALL, 1.0), engine="step"
+    ).observe_cost(1.0),
+    "value must have shape (1,), got (2,).": lambda: kl.Agent(
         BANDIT
     ).observe_cost([1.0, 2.0]),
-    "Agent.observe_cost needs finite numbers, got value=nan; remove or fill NaN and inf.": lambda: kl.Agent(
+    "value must be a finite number, got nan. Remove or fill NaN and inf.": lambda: kl.Agent(
         BANDIT
     ).observe_cost(float("nan")),
-    "bandit_bound needs one point or two, got points=3; use points=1 or points=2.": lambda: bandit_bound(
-        10, 2, 1.0, 1.0, 0.0, 1.0, 0.1, 3
+    "points must be 1 or 2, got 4.": lambda: bandit_bound(
+        10, 2, 1.0, 1.0, 0.0, 1.0, 0.1, 4
     ),
 }  # fmt: skip
 
@@ -273,14 +278,15 @@ class Own(kl.Box):
 
 
 def test_a_set_of_one_s_own_says_how_it_shrinks():
-    with pytest.raises(
-        ValueError, match=r"shrunk needs a set that can shrink, got domain=Own; give Own a method erode"
-    ):
+    with pytest.raises(ValueError, match=r"Own cannot shrink. Give it a method erode\(delta\)."):
         Own(0, 1).shrunk(0.1)
 
 
 def test_a_state_that_this_learner_cannot_have_left_is_refused():
     state = BANDIT.init()
     for bad in (state._replace(v=-state.v), state._replace(t=2), state.inner):
-        with pytest.raises(ValueError, match="run needs"):
+        with pytest.raises(
+            ValueError,
+            match=r"^state",
+        ):
             kl.run(BANDIT, np.ones((2, 5)), state=bad)

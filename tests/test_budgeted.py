@@ -183,17 +183,18 @@ def test_an_agent_keeps_its_budget_over_restarts(tmp_path):
 
 
 REFUSED = {
-    "Budgeted needs a learner, got learner=3; write Budgeted(GD(L2Ball(5), 1.0), ...).": lambda: kl.contrib.Budgeted(3, 1.0),  # pyright: ignore
-    "Budgeted needs S > 0, got S=0; give a number above zero, or use Fixed to stay.": lambda: kl.contrib.Budgeted(
+    "learner must be a Learner such as GD(L2Ball(5), 1.0), got 3.": lambda: kl.contrib.Budgeted(3, 1.0),  # pyright: ignore
+    "S must be above 0, got 0. Give a number above zero, or use Fixed to stay.": lambda: kl.contrib.Budgeted(
         kl.GD(BALL, 1.0), 0
     ),
-    "Budgeted needs a movement cost with one weight, got movement=L2Movement(weight=[1.0, 2.0]); "
-    "write movement=L2Movement(1.0).": lambda: kl.contrib.Budgeted(kl.GD(BALL, 1.0), 1.0, kl.L2Movement([1.0, 2.0])),
-    "Budgeted needs a horizon T >= 1, got T=0; leave it out to release all at once.": lambda: kl.contrib.Budgeted(
+    "movement must have one weight for all rounds, got L2Movement(weight=[1.0, 2.0]).": lambda: kl.contrib.Budgeted(
+        kl.GD(BALL, 1.0), 1.0, kl.L2Movement([1.0, 2.0])
+    ),
+    "T must be an integer of at least 1, got 0. Leave it out to release all at once.": lambda: kl.contrib.Budgeted(
         kl.GD(BALL, 1.0), 1.0, T=0
     ),
-    "budget_sigma needs S > 0, got S=0; give a number above zero.": lambda: budget_sigma(10, 1.0, 1.0, 0.0, 0),
-    "switch_bound needs K >= 1 moves, got K=0; give the number of moves.": lambda: switch_bound(10, 1.0, 1.0, 0.0, 0),
+    "S must be above 0, got 0.": lambda: budget_sigma(10, 1.0, 1.0, 0.0, 0),
+    "K must be an integer of at least 1, got 0.": lambda: switch_bound(10, 1.0, 1.0, 0.0, 0),
 }  # fmt: skip
 
 

@@ -193,11 +193,11 @@ def nest(times, learner=GD):
 
 @pytest.mark.parametrize("times", [120, 300, 900])
 def test_learners_nested_too_deep_are_refused_in_words(served, times):
-    said = "needs at most 100 levels of lists and objects, got"
+    said = "Lists and objects may be nested at most 100 levels deep."
     assert said in refuse(served, {"learner": nest(times)})
     saved = kl.Agent(kl.GD(SIMPLEX, 1.0), engine="step")._now.to_dict() | {"learner": nest(times)}
     assert said in refuse(served, {"agent": saved, "format": 1, "checksum": "00000000"})
-    with pytest.raises(ValueError, match=f"Learner {said}"):
+    with pytest.raises(ValueError, match=said):
         kl.types.Learner.from_dict(nest(times))
 
 
@@ -205,7 +205,7 @@ def test_a_file_nested_too_deep_is_refused_in_words(tmp_path):
     saved = kl.Agent(kl.GD(SIMPLEX, 1.0), engine="step")._now.to_dict()
     for times in (120, 400, 900):
         (tmp_path / "agent.json").write_bytes(add_checksum(saved | {"learner": nest(times)}))
-        with pytest.raises(ValueError, match="needs"):
+        with pytest.raises(ValueError, match="nested at most 100 levels"):
             kl.Agent.load(tmp_path / "agent.json")
     assert kl.types.Learner.from_dict(nest(50)).to_dict()["class"] == "klazy.Blocks"
 

@@ -104,7 +104,7 @@ def test_regret_is_within_the_closed_form(kind, k, s, seed):
     u = BALL.argmin_linear(g.sum(axis=0))
     trace = kl.run(kl.contrib.Delayed(kl.KLazyGD(BALL, s, k)), g, delays=delays, movement=kl.L2Movement(0.5))
     G = float(np.linalg.norm(g, axis=1).max())
-    bound = delayed_bound(T, G, 1.0, 0.0, s, k, pairs, missing, movement_weight=0.5)
+    bound = delayed_bound(T, G, 1.0, 0.0, s, k, pairs, missing, move_cost=0.5)
     assert kl.regret(trace, u).smoothed <= bound + 1e-9
     come = np.minimum(delays, T - 1 - np.arange(T))  # waiting after the last round costs nothing
     assert pairs <= come.sum()
@@ -115,7 +115,7 @@ def test_late_feedback_really_costs_and_its_tuning_bounds_that():
     """Blocks of random sign, each over before anything of it is known: that costs about sqrt(T delay), less than the bound."""
     T, delay = 1000, 9
     pairs, missing = count_outstanding(np.full(T, float(delay)))
-    sigma = delayed_sigma(T, 1.0, 1.0, 0.0, pairs, movement_weight=0.0)
+    sigma = delayed_sigma(T, 1.0, 1.0, 0.0, pairs, move_cost=0.0)
     learner = kl.contrib.Delayed(kl.GD(kl.Box(-1, 1), sigma))
     paid = {delay: [], 0: []}
     for seed in range(5):
@@ -123,7 +123,7 @@ def test_late_feedback_really_costs_and_its_tuning_bounds_that():
         for d, regrets in paid.items():
             trace = kl.run(learner, g, delays=d, movement=kl.L2Movement(0.0), record="totals")
             regrets.append(kl.regret(trace, -np.sign(g.sum(axis=0))).dynamic)
-    bound = delayed_bound(T, 1.0, 1.0, 0.0, sigma, 1, pairs, missing, movement_weight=0.0)
+    bound = delayed_bound(T, 1.0, 1.0, 0.0, sigma, 1, pairs, missing, move_cost=0.0)
     assert max(paid[delay]) <= bound
     assert np.mean(paid[delay]) >= 0.3 * bound
     assert np.mean(paid[0]) <= 0.8 * np.mean(paid[delay])
@@ -140,7 +140,7 @@ def test_a_bound_without_the_outstanding_term_would_be_exceeded():
     trace = kl.run(
         learner, kl.PinballCosts(np.zeros((T, 1)), 1.0, 1.0), delays=delays, movement=kl.L2Movement(0.0)
     )
-    known = {"T": T, "G": 1.0, "R": 1.5, "P": 0.0, "sigma": sigma, "movement_weight": 0.0}
+    known = {"T": T, "G": 1.0, "R": 1.5, "P": 0.0, "sigma": sigma, "move_cost": 0.0}
     assert delayed_bound(**known, missing=missing) < kl.regret(trace, [0.0]).smoothed
     assert kl.regret(trace, [0.0]).smoothed <= delayed_bound(**known, outstanding=pairs, missing=missing)
 
@@ -159,7 +159,7 @@ def test_a_bound_with_half_of_the_missing_term_would_be_exceeded():
         "R": 1.0,
         "P": 0.0,
         "sigma": sigma,
-        "movement_weight": 0.0,
+        "move_cost": 0.0,
         "outstanding": pairs,
     }
     lost = kl.regret(trace, [1.0]).smoothed
@@ -283,7 +283,7 @@ def test_the_history_of_late_feedback_names_its_round(tmp_path):
         ["1", "0"],
         ["2", "1"],
     ]  # the first was told nothing, and hit nothing
-    assert call_klazy("check", file).stdout.splitlines()[-1] == "eu: 2 rounds, the same bit for bit."
+    assert call_klazy("check", file).stdout.splitlines()[-1] == "eu: 2 rounds, identical bit for bit."
 
 
 def test_late_feedback_comes_from_another_process_too(tmp_path):
@@ -297,7 +297,10 @@ def test_late_feedback_comes_from_another_process_too(tmp_path):
         one.update(np.ones(5), round=1, id="cost of monday")  # delivered twice, taken once
         one.update(-np.ones(5), round=2)
         two.advance()  # the round is still under way, whatever was told meanwhile
-        with pytest.raises(kl.types.Overtaken, match="round t=3 of 'agent' was ended by another process"):
+        with pytest.raises(
+            kl.types.Overtaken,
+            match=r"Another process ended round t=3 of 'agent'. Play agent.x of round t=4, or use retry=True.",
+        ):
             one.advance()
         assert one.x.tobytes() == two.x.tobytes()
         assert list(one.pending) == [3]
@@ -305,33 +308,40 @@ def test_late_feedback_comes_from_another_process_too(tmp_path):
 
 DELAYED = kl.contrib.Delayed(kl.GD(BALL, 1.0))
 REFUSED = {
-    "Delayed needs a learner, got learner=3; write Delayed(GD(L2Ball(5), 1.0), ...).": lambda: kl.contrib.Delayed(3),  # pyright: ignore
-    "run needs a Delayed learner for delays, got learner=GD(domain=L2Ball(dim=5), sigma=Constant(s=1.0)); "
-    "write run(Delayed(learner), ...).": lambda: kl.run(kl.GD(BALL, 1.0), np.ones((2, 5)), delays=1),
-    "run needs delays that are whole numbers >= 0, got delays[1]=-1.0; count rounds, and use inf for feedback "
-    "that never comes.": lambda: kl.run(DELAYED, np.ones((2, 5)), delays=[0, -1]),
-    "run needs delays that are whole numbers >= 0, got delays[0]=nan; count rounds, and use inf for feedback "
-    "that never comes.": lambda: kl.run(DELAYED, np.ones((2, 5)), delays=[np.nan, 1]),
-    "run needs shape (2,), got delays of shape=(3,); give one number per round.": lambda: kl.run(
+    "learner must be a Learner such as GD(L2Ball(5), 1.0), got 3.": lambda: kl.contrib.Delayed(3),  # pyright: ignore
+    (
+        "delays are for a Delayed learner, got GD(domain=L2Ball(dim=5), sigma=Constant(s=1.0)). Use "
+        "Delayed(learner)."
+    ): lambda: kl.run(kl.GD(BALL, 1.0), np.ones((2, 5)), delays=1),
+    "delays[1] must be an integer of at least 0, got -1.0. Use inf for feedback that never comes.": lambda: kl.run(
+        DELAYED, np.ones((2, 5)), delays=[0, -1]
+    ),
+    "delays[0] must be an integer of at least 0, got nan. Use inf for feedback that never comes.": lambda: kl.run(
+        DELAYED, np.ones((2, 5)), delays=[np.nan, 1]
+    ),
+    "delays must have shape (2,), one per round, got (3,).": lambda: kl.run(
         DELAYED, np.ones((2, 5)), delays=[0, 1, 2]
     ),
-    "Agent.update needs the round under way, 1, got round=2; leave it out, or build the agent with Delayed(learner) "
-    "for feedback that comes late.": lambda: kl.Agent(kl.GD(BALL, 1.0), engine="step").update(np.ones(5), round=2),
-    "Agent.update needs a round that waits for feedback, got round=2; none does.": lambda: kl.Agent(DELAYED).update(
+    (
+        "round must be the current one, 1, got 2. Leave it out, or use Delayed(learner) for feedback "
+        "that comes late."
+    ): lambda: kl.Agent(kl.GD(BALL, 1.0), engine="step").update(np.ones(5), round=2),
+    "Round 2 does not wait for feedback. Rounds that do: none.": lambda: kl.Agent(DELAYED).update(
         np.ones(5), round=2
     ),
-    "Agent.observe needs a round >= 1, got round=1.5; rounds are counted from one.": lambda: kl.Agent(
+    "round must be an integer of at least 1, got 1.5.": lambda: kl.Agent(
         DELAYED, costs=kl.Linear()
     ).observe(np.ones(5), round=1.5),  # pyright: ignore
-    "Agent.advance needs a learner that can wait, got learner=GD; build it with Delayed(learner).": lambda: kl.Agent(
+    "GD cannot wait for feedback. Use Delayed(learner).": lambda: kl.Agent(
         kl.GD(BALL, 1.0), engine="step"
     ).advance(),
-    "Agent.give_up needs a round that waits for feedback, got round=1; none does.": lambda: kl.Agent(DELAYED).give_up(1),
-    "run needs rounds before t=1 in their order, got state.rounds=[1.0]; go on from a trace or agent.": lambda: kl.run(
+    "Round 1 does not wait for feedback. Rounds that do: none.": lambda: kl.Agent(DELAYED).give_up(1),
+    "state.rounds must be rounds before 1 in their order, got [1.0].": lambda: kl.run(
         DELAYED, np.ones((2, 5)), state=DELAYED.init()._replace(rounds=np.ones(1), points=np.zeros((1, 5)))
     ),
-    "count_outstanding needs delays that are whole numbers >= 0, got delays[0]=0.5; count rounds, and use inf for feedback "
-    "that never comes.": lambda: count_outstanding([0.5]),
+    "delays[0] must be an integer of at least 0, got 0.5. Use inf for feedback that never comes.": lambda: count_outstanding(
+        [0.5]
+    ),
 }  # fmt: skip
 
 
@@ -345,9 +355,10 @@ def test_what_is_refused_changes_nothing():
     agent = kl.Agent(DELAYED)
     agent.advance()
     before = agent.state
-    for bad in (lambda: agent.update(np.ones(4), round=1), lambda: agent.update(np.ones(5), round=7)):
-        with pytest.raises(ValueError, match=r"Agent\.update needs"):
-            bad()
+    with pytest.raises(ValueError, match=r"g must have shape \(5,\), got \(4,\)."):
+        agent.update(np.ones(4), round=1)
+    with pytest.raises(ValueError, match=r"Round 7 does not wait for feedback. Rounds that do: 1."):
+        agent.update(np.ones(5), round=7)
     assert agent.state is before
 
 

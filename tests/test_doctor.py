@@ -91,9 +91,7 @@ def test_a_folder_that_cannot_be_written_is_wrong_and_refused_by_warm(tmp_path, 
     ]
     ended = call_klazy(*WARM)
     assert ended.status == 2
-    assert ended.stderr.startswith(
-        f"warm needs a folder that keeps kernels, got folder={tmp_path / 'file'}; "
-    )
+    assert ended.stderr.startswith(f"Kernels cannot be stored in {tmp_path / 'file'}: ")
 
 
 REQUIRED = [
@@ -131,9 +129,9 @@ def test_the_doctor_tells_what_is_missing_from_what_is_of_another_version(tmp_pa
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["none.json"], "warm needs the file of an agent, got agent=none.json; name a file that"),
-        (["--learner", "Best"], "warm needs learner to be one of 'KLazyGD', 'GD', 'LazyGD', 'auto'"),
-        (["--domain", "torus"], "warm needs domain to be one of 'simplex', 'box', 'ball'"),
+        (["none.json"], "There is no file none.json. Name a store, or a file that"),
+        (["--learner", "Best"], "--learner must be one of 'KLazyGD', 'GD', 'LazyGD', 'auto'"),
+        (["--domain", "torus"], "--domain must be one of 'simplex', 'box', 'ball'"),
     ],
 )
 def test_warm_refuses_what_it_does_not_know(arguments, message, tmp_path):

@@ -352,7 +352,9 @@ def test_ensembles_go_through_run_many():
 
 def test_a_nested_ensemble_names_what_has_no_kernel():
     inner = kl.SAder([kl.GD(kl.L2Ball(2), 1.0)])
-    with pytest.raises(ValueError, match="got engine='compiled' with the nested SAder; use engine='auto'"):
+    with pytest.raises(
+        ValueError, match=r"engine='compiled' does not know the nested SAder. Use engine='auto'."
+    ):
         kl.run(kl.SAder([inner, kl.GD(kl.L2Ball(2), 2.0)]), np.ones((3, 2)), engine="compiled")
 
 

@@ -90,5 +90,5 @@ def test_the_published_average_of_rounded_experts_is_near_the_ensemble_itself(pa
 
 
 def test_a_wrong_name_is_refused():
-    with pytest.raises(ValueError, match="experiment needs name to be one of 'example-i', 'example-ii'"):
+    with pytest.raises(ValueError, match="name must be one of 'example-i', 'example-ii'"):
         make_experiment("worst")

@@ -288,28 +288,28 @@ def test_what_is_not_finite_is_said_as_on_a_cpu():
 @pytest.mark.parametrize(
     ("learner", "costs", "said"),
     [
-        (kl.LazyGD(kl.Simplex(65), 1.0), np.ones((2, 65)), "got learners[0]=dimension 65, which is above 64"),
+        (kl.LazyGD(kl.Simplex(65), 1.0), np.ones((2, 65)), "learners[0]: dimension 65, which is above 64"),
         (
             kl.LazyGD(kl.Simplex(5), 1.0),
             kl.QuadraticCosts(np.ones((2, 5))),
-            "got learners[0]=QuadraticCosts, which are not linear",
+            "learners[0]: QuadraticCosts, which are not linear",
         ),
         (
             kl.contrib.StronglyAdaptive(BALL, 1.0),
             np.ones((2, 5)),
-            "got learners[0]=StronglyAdaptive, which has no kernel",
+            "learners[0]: StronglyAdaptive, which has no kernel",
         ),
-        (kl.LastValue(BALL), np.ones((2, 5)), "got learners[0]=LastValue, which keeps a window of rounds"),
+        (kl.LastValue(BALL), np.ones((2, 5)), "learners[0]: LastValue, which keeps a window of rounds"),
         (
             kl.SAder([kl.GD(BALL, 1.0), kl.LastValue(BALL)]),
             np.ones((2, 5)),
-            "got learners[0]=LastValue, which keeps a window of rounds",
+            "learners[0]: LastValue, which keeps a window of rounds",
         ),
     ],
     ids=["dimension", "costs", "kernel", "window", "expert"],
 )
 def test_what_a_gpu_does_not_play_is_refused_by_name(learner, costs, said):
-    with pytest.raises(InvalidInput, match=re.escape(f"run_batch needs runs that a GPU plays, {said}")):
+    with pytest.raises(InvalidInput, match=re.escape(f"A GPU cannot play {said}")):
         run_batch([learner], costs, device="cuda")
     batch = run_batch([learner], costs, device="auto")
     assert batch.device == "cpu"
@@ -319,21 +319,19 @@ def test_what_is_missing_is_said_with_how_to_get_it(monkeypatch):
     monkeypatch.setenv("NUMBA_ENABLE_CUDASIM", "0")
     monkeypatch.setattr(device, "find_spec", lambda name: None)
     how = advise_install("gpu")
-    said = f"run_batch needs the package numba-cuda, got device=cuda; `{how}`, or take device='cpu'."
+    said = f"device='cuda' needs numba-cuda, which is not installed. Run `{how}`, or use device='cpu'."
     with pytest.raises(InvalidInput, match=re.escape(said)):
         run_batch(TWO, np.ones((3, 5)), device="cuda")
     assert run_batch(TWO, np.ones((3, 5)), device="auto").device == "cpu"
     monkeypatch.setattr(device, "find_spec", lambda name: name)
     monkeypatch.setattr("klazy.kernels.cuda.find_gpu", lambda: False)
-    said = (
-        "run_batch needs an NVIDIA GPU with its driver, got device=cuda; run it where `nvidia-smi` shows one"
-    )
+    said = "device='cuda' needs an NVIDIA GPU with its driver. Run it where `nvidia-smi` shows one"
     with pytest.raises(InvalidInput, match=re.escape(said)):
         run_batch(TWO, np.ones((3, 5)), device="cuda")
 
 
 def test_a_device_is_one_of_three():
-    with pytest.raises(InvalidInput, match="run_batch needs device to be one of 'cpu', 'cuda', 'auto'"):
+    with pytest.raises(InvalidInput, match=r"device must be one of 'cpu', 'cuda', 'auto', got 'tpu'."):
         run_batch(TWO, np.ones((3, 5)), device="tpu")
 
 
@@ -342,7 +340,7 @@ def test_a_gpu_that_fails_ends_in_one_sentence(monkeypatch):
         raise MemoryError("out of memory\nand more")
 
     monkeypatch.setattr("klazy.kernels.cuda.Memory.allocate", fail)
-    said = "klazy needs a GPU that finishes its work, got error=out of memory; play fewer runs at a time, or take the CPU."
+    said = "The GPU did not finish its work: out of memory. Play fewer runs at a time, or use the CPU."
     with pytest.raises(device.DeviceFailed, match=f"^{re.escape(said)}$"):
         run_batch(TWO, np.ones((3, 5)), device="cuda")
 
@@ -384,7 +382,7 @@ STUDY = {
         {"rule": "Decay", "c": 4.0, "m": 5.0},
     ],
     "seeds": 2,
-    "movement_weight": [0.5, 2.0],
+    "move_cost": [0.5, 2.0],
     "record": "curves",
 }
 
@@ -416,8 +414,8 @@ def test_a_sweep_with_what_a_gpu_does_not_play():
         "scenarios": STUDY["scenarios"][:1],
         "learners": [STUDY["learners"][1], {"rule": "LastValue"}],
     }
-    about = "got learner=LastValue, which keeps a window of rounds"
-    said = f"sweep needs runs that a GPU plays, {about}; take --device auto or cpu."
+    about = "LastValue, which keeps a window of rounds"
+    said = f"A GPU does not play {about}. Use device='auto' or 'cpu'."
     with pytest.raises(InvalidInput, match=re.escape(said)):
         kl.sweep(kl.Study(**mixed), device="cuda")
     assert kl.sweep(kl.Study(**mixed), jobs=1, device="auto").failed == 0

@@ -156,7 +156,7 @@ def test_a_refused_gradient_or_hint_changes_nothing(engine):
     for arguments, name in ((([3.0, 4.0],), "g"), (([0.0, 1.0], [3.0, 4.0]), "hint")):
         with pytest.raises(
             ValueError,
-            match=rf"Agent.update needs \|{name}\| <= G=1.0, got \|{name}\|=5.0; leave the round out",
+            match=rf"\|{name}\| must be at most G=1.0, got 5.0. Leave the round out, or use above='clip'.",
         ):
             agent.update(*arguments)
         assert (agent.t, repr(agent.explain())) == (2, before)
@@ -394,37 +394,36 @@ def test_guards_and_ids_survive_a_copy(copied, engine, tmp_path):
 
 GD = kl.GD(kl.L2Ball(3), 1.0)
 REFUSED = {
-    "Guards needs G > 0, got G=0.0; give a number above zero, or leave it out for no limit.": lambda: (
-        kl.Guards(G=0.0)
+    "G must be above 0, got 0.0. Leave it out for no limit.": lambda: kl.Guards(G=0.0),
+    "per_round must be above 0, got -1. Leave it out for no limit.": lambda: kl.Guards(per_round=-1),
+    "total must be a finite number, got inf.": lambda: kl.Guards(total=np.inf),
+    "hold must be an integer of at least 1, got 0. Use hold=1 for a change in any round.": lambda: kl.Guards(
+        hold=0
     ),
-    "Guards needs per_round > 0, got per_round=-1; give a number above zero": lambda: kl.Guards(per_round=-1),
-    "Guards needs a finite number total, got total=inf": lambda: kl.Guards(total=np.inf),
-    "Guards needs hold >= 1, got hold=0; use hold=1 for a change in any round.": lambda: kl.Guards(hold=0),
-    "Guards needs above to be one of 'refuse', 'clip', got above='cut'": lambda: kl.Guards(above="cut"),
-    "Guards needs a movement cost with one weight, got movement=L2Movement(weight=[1.0, 2.0])": (
+    "above must be one of 'reject', 'clip', got 'cut'.": lambda: kl.Guards(above="cut"),
+    "movement must have a single weight, got L2Movement(weight=[1.0, 2.0]). Use L2Movement(1.0).": (
         lambda: kl.Guards(movement=kl.L2Movement([1.0, 2.0]))
     ),
-    "Guards needs a Box, Simplex, CappedSimplex or Product of these for integers, got domain=L2Ball(dim=3)": (
+    "The set must be a Box, Simplex, CappedSimplex or Product of these for integers, got L2Ball(dim=3).": (
         lambda: in_whole_numbers(kl.L2Ball(3))
     ),
-    "or Product of these for integers, got domain=L1Ball(dim=2)": (
+    "The set must be a Box, Simplex, CappedSimplex or Product of these for integers, got L1Ball(dim=2).": (
         lambda: in_whole_numbers(kl.Product([kl.Simplex(2, 3), kl.L1Ball(2)]))
     ),
-    "Guards needs a whole total, whole caps and whole floors, got domain=Simplex(dim=3, total=2.5); count in smaller units.": (
+    "Total, caps and floors must be integers, got Simplex(dim=3, total=2.5). Use smaller units.": (
         lambda: in_whole_numbers(kl.Simplex(3, 2.5))
     ),
-    "Guards needs a whole total, whole caps and whole floors, got domain=CappedSimplex(dim=3, total=2.0, cap=1.5)": (
-        lambda: in_whole_numbers(kl.CappedSimplex(3, 2.0, 1.5))
-    ),
-    "Guards needs a whole number between the bounds of every coordinate, got domain=Box(lower=[0.2], upper=[0.8])": (
+    (
+        "Total, caps and floors must be integers, got CappedSimplex(dim=3, total=2.0, cap=1.5). Use "
+        "smaller units."
+    ): (lambda: in_whole_numbers(kl.CappedSimplex(3, 2.0, 1.5))),
+    "Box(lower=[0.2], upper=[0.8]) has a side without an integer. Widen the box.": (
         lambda: in_whole_numbers(kl.Box(0.2, 0.8))
     ),
-    "Agent needs guards, got guards=3; write Guards(per_round=0.1).": lambda: kl.Agent(GD, guards=3),  # pyright: ignore
-    "Agent needs guards for freeze, got guards=None; build it with guards=Guards().": lambda: kl.Agent(
-        GD
-    ).freeze(),
-    "Agent needs guards for switching, got guards=None": lambda: kl.Agent(GD).switching,
-    "AsymmetricMovement needs shape (3,), got up of shape=(2,)": (
+    "guards must be Guards, got 3. Use Guards(per_round=0.1).": lambda: kl.Agent(GD, guards=3),  # pyright: ignore
+    "freeze needs an agent with guards. Build it with guards=Guards().": lambda: kl.Agent(GD).freeze(),
+    "switching needs an agent with guards. Build it with guards=Guards().": lambda: kl.Agent(GD).switching,
+    "up must have shape (3,), got (2,).": (
         lambda: kl.Agent(GD, guards=kl.Guards(movement=kl.AsymmetricMovement(up=[1.0, 2.0])))
     ),
 }
@@ -468,15 +467,17 @@ def test_whole_numbers_are_judged_before_they_go_live():
 
 
 GUARDED = {
-    "run needs guards, got guards=3; write Guards(per_round=0.1).": {"guards": 3},
-    "run needs a kernel for every part, got engine='compiled' with guards; use engine='auto'.": {
+    "guards must be Guards such as Guards(per_round=0.1), got 3.": {"guards": 3},
+    "engine='compiled' does not know guards. Use engine='auto'.": {
         "guards": kl.Guards(), "engine": "compiled",
     },
-    "run needs guards with its own movement, L2Movement(), got guards=Guards(movement=L1Movement()); ": {
+    "guards.movement must be that of the run, L2Movement(), got L1Movement(). Leave it out.": {
         "guards": kl.Guards(movement="l1"),
     },
-    "run in round 1 needs |g| <= G=0.5, got |g|=": {"guards": kl.Guards(G=0.5)},
-    "Guards needs a movement cost with one weight, got movement=L2Movement(weight=[1.0, 2.0]); ": {
+    "|g| must be at most G=0.5, got 1.4142135623730951. Leave the round out, or use above='clip'.": {
+        "guards": kl.Guards(G=0.5)
+    },
+    "movement must have a single weight, got L2Movement(weight=[1.0, 2.0]). Use L2Movement(1.0).": {
         "guards": kl.Guards(total=1.0), "movement": kl.L2Movement([1.0, 2.0]),
     },
 }  # fmt: skip
@@ -491,5 +492,8 @@ def test_guards_that_do_not_fit_a_run_are_refused(message):
 def test_nothing_is_certified_of_a_run_with_guards():
     trace = kl.run(kl.GD(kl.L2Ball(2), 1.0), np.ones((4, 2)), guards=kl.Guards(total=0.1))
     for certify in (lambda: kl.theory.certify(trace, np.zeros(2)), trace.diagnose):
-        with pytest.raises(ValueError, match="needs a run without guards"):
+        with pytest.raises(
+            ValueError,
+            match=r"trace must be of a run without guards, got one with Guards\(total=0.1, movement=L2Movement\(\)\).",
+        ):
             certify()

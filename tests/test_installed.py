@@ -61,7 +61,9 @@ def test_the_arena_plays_it_by_its_name(tmp_path):
 @pytest.mark.usefixtures("by_step")
 def test_a_replay_plays_it_and_leaves_out_what_fails_with_a_warning(thrifty):
     install(thrifty, "broken", "broken-learner = nowhere_at_all:mine")
-    with pytest.warns(UserWarning, match="leaves out an installed learner: .* got learner=broken-learner"):
+    with pytest.warns(
+        UserWarning, match="leaves out an installed learner: broken-learner cannot be imported"
+    ):
         report = replay(rows_for("linear", 50), move_cost=0.3)
     assert isinstance(report.agent("thrifty-learner").learner, kl.contrib.Patient)
     assert "broken-learner" not in report.table["contender"]
@@ -87,9 +89,7 @@ def test_the_list_shows_what_is_installed_and_imports_nothing(thrifty):
 
 
 def test_a_name_that_stands_for_nothing_or_for_two_things_is_refused(thrifty):
-    with pytest.raises(
-        InvalidInput, match="an installed learner, or module:function, got learner=thrify-learner"
-    ):
+    with pytest.raises(InvalidInput, match="No installed learner is named 'thrify-learner'"):
         import_own(["thrify-learner"], trust=True)
     install(thrifty, "rival", "thrifty-learner = rival:thrifty")
     with pytest.raises(
@@ -97,7 +97,5 @@ def test_a_name_that_stands_for_nothing_or_for_two_things_is_refused(thrifty):
     ):
         import_own(["thrifty-learner"], trust=False)
     install(thrifty, "broken", "broken-learner = nowhere_at_all:mine")
-    with pytest.raises(
-        InvalidInput, match="can be imported, got learner=broken-learner; ModuleNotFoundError"
-    ):
+    with pytest.raises(InvalidInput, match="broken-learner cannot be imported: ModuleNotFoundError"):
         import_own(["broken-learner"], trust=False)

@@ -541,7 +541,7 @@ class Custom(kl.types.Schedule):
     ],
 )
 def test_a_part_without_kernel_is_named_and_auto_goes_through_step(part, learner, costs):
-    message = f"run needs a kernel for every part, got engine='compiled' with {part}; use engine='auto'."
+    message = f"engine='compiled' does not know {part}. Use engine='auto'."
     with pytest.raises(ValueError, match=message):
         kl.run(learner, costs, engine="compiled")
     assert kl.run(learner, costs).engine == "step"

@@ -113,7 +113,7 @@ class TestEveryDescent:
 
     def test_scale_free_sigma_ignores_the_unit_of_the_costs(self, make):
         """With weight 0, sigma scales like g, so x is unchanged; rules with a threshold in units of g are not scale free."""
-        learner = make(kl.L2Ball(3), kl.ScaleFree(2.0, movement_weight=0.0))
+        learner = make(kl.L2Ball(3), kl.ScaleFree(2.0, move_cost=0.0))
         if isinstance(learner, kl.contrib.Patient):
             return
         if isinstance(learner, kl.MemoryGD) and isinstance(

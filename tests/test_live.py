@@ -92,11 +92,11 @@ def test_a_store_goes_on_and_takes_a_row_once(agent):
 
 
 BAD_LINES = {
-    '2024,x,1\n': "line 2: Agent.observe needs a finite number eu, got eu='x'; give a float.",
-    '2024,,1\n': "line 2: Agent.observe needs a finite number eu, got eu=''; give a float.",
-    '2024,1\n': "line 2: live needs 3 cells, as in the header, got cells=2; give one per column.",
-    '2024,1,inf\n': "line 2: Agent.observe needs a finite number us, got us=inf; give a float.",
-    ',1,1\n': "line 2: live needs an id in column 'time', got time=; give every row one.",
+    '2024,x,1\n': "line 2: eu must be a finite number, got 'x'.",
+    '2024,,1\n': "line 2: eu must be a finite number, got ''.",
+    '2024,1\n': "line 2: The row must have 3 cells, as the header has, got 2.",
+    '2024,1,inf\n': "line 2: us must be a finite number, got inf.",
+    ',1,1\n': "line 2: Column time must have an id, got ''.",
 }  # fmt: skip
 
 
@@ -133,13 +133,13 @@ def test_a_hostile_cell_is_left_out(agent, cell):
 
 
 REFUSED = {
-    "live needs the agent's columns ['eu', 'us'], got missing=['us']; add them.": ("time,eu\n", ()),
-    "live needs the agent's columns ['eu', 'us'] only, got unknown=['asia']; leave it out with --ignore \"asia\".":
+    "The rows must have the columns ['eu', 'us'], but ['us'] are missing.": ("time,eu\n", ()),
+    "The agent has no columns ['asia'], only ['eu', 'us']. Leave one out with --ignore \"asia\".":
         ("eu,us,asia\n", ()),
-    "live needs column names that differ, got header=['eu', 'us', 'eu']; rename one of them.": ("eu,us,eu\n", ()),
-    "live needs the column of ids in the header, got id='key'; choose one of ['eu', 'us'].": ("eu,us\n", ("--id", "key")),
-    "live needs a column of ids beside those of the agent, got id='eu'; choose another.": ("eu,us\n", ("--id", "eu")),
-    "live needs --state for --name, got name='eu'; write --state decisions.db.": ("eu,us\n", ("--name", "eu")),
+    "Each column must have a name of its own, got ['eu', 'us', 'eu'].": ("eu,us,eu\n", ()),
+    "--id must be one of the columns ['eu', 'us'], got key.": ("eu,us\n", ("--id", "key")),
+    "--id eu is a column of the agent. Choose another column for ids.": ("eu,us\n", ("--id", "eu")),
+    "--name eu needs a store. Add --state decisions.db.": ("eu,us\n", ("--name", "eu")),
 }  # fmt: skip
 
 
@@ -156,8 +156,8 @@ def test_columns_may_be_ignored(agent):
 
 def test_an_agent_must_take_rows_by_name(tmp_path):
     kl.Agent(kl.GD(kl.Simplex(2), 1.0), costs=kl.Linear(), engine="step").save(tmp_path / "plain.json")
-    assert "live needs an agent that takes rows by name" in feed("a,b\n", tmp_path / "plain.json").stderr
-    assert "live needs the file of an agent" in feed("a,b\n", tmp_path / "none.json").stderr
+    assert "takes no rows by name" in feed("a,b\n", tmp_path / "plain.json").stderr
+    assert "Cannot read the agent " in feed("a,b\n", tmp_path / "none.json").stderr
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])

@@ -91,35 +91,27 @@ def test_an_agent_goes_on_and_says_what_it_pays(tmp_path):
 
 GD = kl.GD(BALL, 1.0)
 REFUSED = {
-    "LongTerm needs a learner, got learner=3; write LongTerm(GD(L2Ball(5), 1.0), ...).": lambda: (
-        kl.contrib.LongTerm(
-            3,  # pyright: ignore
-            np.ones(5),
-            1.0,
-            4,
-        )
+    "learner must be a Learner such as GD(L2Ball(5), 1.0), got 3.": lambda: kl.contrib.LongTerm(
+        3,  # pyright: ignore
+        np.ones(5),
+        1.0,
+        4,
     ),
-    "LongTerm needs shape (5,), got row of shape=(4,); give one number per coordinate.": lambda: (
-        kl.contrib.LongTerm(GD, np.ones(4), 1.0, 4)
+    "row must have shape (5,), got (4,).": lambda: kl.contrib.LongTerm(GD, np.ones(4), 1.0, 4),
+    "T must be an integer of at least 1, got 0.": lambda: kl.contrib.LongTerm(GD, np.ones(5), 1.0, 0),
+    "constraint must be a Family such as Quadratic(), got 'linear'.": lambda: kl.contrib.LongTerm(
+        GD,
+        np.ones(5),
+        1.0,
+        4,
+        constraint="linear",  # pyright: ignore
     ),
-    "LongTerm needs a horizon T >= 1, got T=0; give the number of rounds.": lambda: kl.contrib.LongTerm(
-        GD, np.ones(5), 1.0, 0
-    ),
-    "LongTerm needs a cost family, got constraint='linear'; write constraint=Quadratic().": lambda: (
-        kl.contrib.LongTerm(
-            GD,
-            np.ones(5),
-            1.0,
-            4,
-            constraint="linear",  # pyright: ignore
-        )
-    ),
-    "certify_long_term needs a run of a LongTerm around GD or its kin, got learner=GD(domain=L2Ball(dim=5), "
-    "sigma=Constant(s=1.0)); run one.": lambda: certify_long_term(
-        kl.run(GD, np.ones((2, 5)), engine="step"), np.zeros(5)
-    ),
-    "certify_long_term needs a comparator that uses at most B/T=0.25 a round, got c(u)=1.0; choose one inside.": lambda: (
-        certify_long_term(kl.run(kl.contrib.LongTerm(GD, np.ones(5), 1.0, 4), np.ones((4, 5))), np.eye(5)[0])
+    (
+        "trace must be of a LongTerm around GD or a learner like it, got GD(domain=L2Ball(dim=5), "
+        "sigma=Constant(s=1.0))."
+    ): lambda: certify_long_term(kl.run(GD, np.ones((2, 5)), engine="step"), np.zeros(5)),
+    "u must use at most B/T=0.25 per round, got 1.0.": lambda: certify_long_term(
+        kl.run(kl.contrib.LongTerm(GD, np.ones(5), 1.0, 4), np.ones((4, 5))), np.eye(5)[0]
     ),
 }
 

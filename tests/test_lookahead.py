@@ -119,7 +119,11 @@ def test_a_ratio_needs_the_optimum_of_the_same_game():
     trace = kl.run(kl.GD(box, 2.0), costs, movement=kl.L1Movement(0.1), x0=[0.0], engine="step")
     other = kl.offline_optimum(costs, box, kl.L1Movement(5.0), x0=[0.0])
     with pytest.raises(
-        ValueError, match="competitive_ratio needs the optimum of the run's costs, movement and start"
+        ValueError,
+        match=(
+            "optimum must come from offline_optimum with the costs, movement and x0 of the run, got "
+            r"Optimum\(cost=0.5, lower_bound=0.5, gap=2.3e-13, T=3\)."
+        ),
     ):
         kl.theory.competitive_ratio(trace, other)
 
@@ -190,7 +194,7 @@ def test_look_ahead_sader_keeps_its_promises(game, seed):
     domain, costs, movement = games(seed, 30)[game]
     player, seen = (
         LookAheadSAder(domain),
-        kl.contrib.Game.check("test", domain, costs, movement, domain.start),
+        kl.contrib.Game.check(domain, costs, movement, domain.start),
     )
     sigmas, prior, beta = player.parameters(costs.T, movement)
     assert prior.sum() == pytest.approx(1.0)
@@ -251,40 +255,52 @@ def test_looking_ahead_is_a_type_of_its_own():
     player = RecedingHorizon(kl.L2Ball(2), 3)
     assert not isinstance(player, kl.types.Learner)
     assert repr(player) == "RecedingHorizon(domain=L2Ball(dim=2), window=3)"
-    with pytest.raises(ValueError, match="run needs a learner"):
+    with pytest.raises(
+        ValueError,
+        match=(
+            r"learner must be a Learner such as GD\(L2Ball\(5\), 1.0\), got "
+            r"RecedingHorizon\(domain=L2Ball\(dim=2\), window=3\)."
+        ),
+    ):
         kl.run(player, np.ones((3, 2)))  # pyright: ignore[reportCallIssue, reportArgumentType]
-    with pytest.raises(ValueError, match="run_ahead needs a baseline that looks ahead, got player=GD"):
+    with pytest.raises(
+        ValueError,
+        match=(
+            r"player must be a LookAhead, got GD\(domain=L2Ball\(dim=2\), sigma=Constant\(s=1.0\)\). Use run "
+            r"for learners."
+        ),
+    ):
         run_ahead(kl.GD(kl.L2Ball(2), 1.0), np.ones((3, 2)))  # pyright: ignore[reportArgumentType]
 
 
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: OBD(None), "OBD needs a set to play on, got domain=None; write OBD(L2Ball(5), ...)."),  # pyright: ignore[reportArgumentType]
-        (lambda: OBD(kl.L2Ball(2), 0.0), "OBD needs balance > 0, got balance=0.0; give a number above zero."),
+        (lambda: OBD(None), "domain must be a ConvexSet such as L2Ball(5), got None."),  # pyright: ignore[reportArgumentType]
+        (lambda: OBD(kl.L2Ball(2), 0.0), "balance must be above 0, got 0.0."),
         (
             lambda: GOBD(kl.L2Ball(2), 1.0, 2.0),
-            "GOBD needs greed <= 1, got greed=2.0; 1 plays every minimiser.",
+            "greed must be at most 1, got 2.0. Use 1 to play every minimiser.",
         ),
         (
             lambda: RHGD(kl.L2Ball(2), 0.5),  # pyright: ignore[reportArgumentType]
-            "RHGD needs a window of 0, 1, 2, ... future rounds, got window=0.5; use 0 to see f_t alone.",
+            "window must be an integer of at least 0, got 0.5.",
         ),
         (
             lambda: ROBD(kl.L2Ball(2), 1.0, -1),
-            "ROBD needs follow >= 0, got follow=-1; give zero or a positive number.",
+            "follow must not be negative, got -1.",
         ),
         (
             lambda: RecedingHorizon(kl.L2Ball(2), -1),
-            "RecedingHorizon needs a window of 0, 1, 2, ... future rounds, got window=-1; use 0 to see f_t alone.",
+            "window must be an integer of at least 0, got -1.",
         ),
         (
             lambda: run_ahead(LookAheadSAder(kl.L2Ball(2)), np.ones((3, 2)), movement=kl.L2Movement(0.0)),
-            "LookAheadSAder needs a norm that costs something, got movement=L2Movement(weight=0.0); use L2Movement().",
+            "movement must be a norm at a price above 0, got L2Movement(weight=0.0). Use L2Movement().",
         ),
         (
             lambda: run_ahead(OBD(kl.L2Ball(2)), np.ones((3, 3))),
-            "run_ahead needs costs on R^2, the set's space, got costs.dim=3; match the dimensions.",
+            "costs must have dimension 2, as the set does, got 3.",
         ),
     ],
 )

@@ -140,7 +140,7 @@ def test_a_clock_is_k_lazy_mirror_descent(domain, floor, seed, s, k):
 class Euclid(kl.contrib.Geometry):
     """The geometry of MemoryGD, written as a user would."""
 
-    def check(self, domain, owner):
+    def check(self, domain):
         pass
 
     def to_dual(self, domain, x):
@@ -243,20 +243,23 @@ G = np.tile([0.0, 1.0, 2.0], (5, 1))
     [
         (
             lambda: kl.contrib.Entropy(1.0),
-            "Entropy needs 0 <= floor < 1, got floor=1.0; give a share of total / d, 0.01 say.",
+            "floor must be at least 0 and below 1, a share of total / d, got 1.0. Use 0.01.",
         ),
-        (lambda: kl.contrib.Entropy(TEXT), "Entropy needs a finite number floor, got floor='a'"),
+        (lambda: kl.contrib.Entropy(TEXT), "floor must be a finite number, got 'a'."),
         (
             lambda: kl.contrib.MirrorMemory(kl.L2Ball(3), 1.0, kl.memories.Full()),
-            "MirrorMemory needs a Simplex or CappedSimplex for Entropy, got domain=L2Ball(dim=3); use MemoryGD",
+            "Entropy needs a Simplex or CappedSimplex, got L2Ball(dim=3). Use MemoryGD.",
         ),
         (
             lambda: kl.contrib.MirrorMemory(kl.CappedSimplex(2, 0.0, 1.0, -1.0), 1.0, kl.memories.Full()),
-            "MirrorMemory needs floors >= 0 for Entropy, got domain.floor=-1.0",
+            "Entropy needs floors of at least 0, got -1.0. Use MemoryGD.",
         ),
         (
             lambda: kl.contrib.MirrorMemory(kl.CappedSimplex(2, 1.0, [1.0, 0.0]), 1.0, kl.memories.Full()),
-            "MirrorMemory needs a total and caps above zero for Entropy",
+            (
+                "Entropy needs caps above 0, got CappedSimplex(dim=2, cap=[1.0, 0.0]). Leave out coordinates "
+                "that are always 0."
+            ),
         ),
         (
             lambda: kl.contrib.MirrorMemory(
@@ -265,31 +268,34 @@ G = np.tile([0.0, 1.0, 2.0], (5, 1))
                 kl.memories.Full(),
                 geometry=kl.contrib.Entropy(0.9),
             ),
-            "MirrorMemory needs a floor that the set's caps and floors leave room for, got floor=0.9; lower it.",
+            "floor=0.9 does not fit into CappedSimplex(dim=2, cap=[1.0, 0.1]). Use a smaller floor.",
         ),
         (
             lambda: kl.contrib.MirrorMemory(kl.Simplex(3), 1.0, EIGHT),
-            "MirrorMemory needs a memory rule, got memory=8",
+            "memory must be a Memory such as Decay(32) or Clock(65), got 8.",
         ),
         (
             lambda: kl.contrib.MirrorMemory(kl.Simplex(3), 1.0, kl.memories.Full(), geometry=TENTH),
-            "MirrorMemory needs a geometry, got geometry=0.1; write Entropy(0.01).",
+            "geometry must be a Geometry such as Entropy(0.01), got 0.1.",
         ),
         (
             lambda: certify_mirror(kl.run(LEARNER, G, engine="step"), [1.0, 0.0, 0.0]),
-            "certify_mirror needs u at or above the floor",
+            "u must be at or above the floor, got a point below.",
         ),
         (
             lambda: certify_mirror(kl.run(LEARNER, G, movement="l2", engine="step"), [0.4, 0.3, 0.3]),
-            "certify_mirror needs a movement in total variation",
+            "The run's movement must be a TVMovement, got L2Movement().",
         ),
         (
             lambda: certify_mirror(kl.run(kl.GD(kl.Simplex(3), 1.0), G, engine="step"), [0.4, 0.3, 0.3]),
-            "certify_mirror needs a run of MirrorMemory with Entropy",
+            (
+                "trace must be of MirrorMemory with Entropy, got GD(domain=Simplex(dim=3), "
+                "sigma=Constant(s=1.0)). Use certify."
+            ),
         ),
         (
             lambda: certify_mirror(kl.run(LEARNER, G, hints=G, engine="step"), [0.4, 0.3, 0.3]),
-            "certify_mirror needs a run without hints",
+            "trace must be of a run without hints.",
         ),
     ],
 )

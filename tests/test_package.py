@@ -185,5 +185,5 @@ def test_the_learner_of_contributing_plays_beside_the_others():
     np.testing.assert_allclose(trace.x[1], [-(0.5**1.5), -(0.5**1.5)])
     np.testing.assert_array_equal(kl.Agent(learner).update(g[0]), trace.x[1])
     assert kl.types.Learner.from_dict(learner.to_dict()) == learner
-    with pytest.raises(ValueError, match="with Sluggish"):
+    with pytest.raises(ValueError, match=r"engine='compiled' does not know Sluggish. Use engine='auto'."):
         kl.run(learner, g, engine="compiled")

@@ -76,9 +76,11 @@ def test_the_movement_of_costs_with_memory_is_no_dearer_than_it_must_be():
 
 
 def test_costs_with_memory_refuse_what_is_no_kernel():
-    with pytest.raises(ValueError, match="FilteredCosts needs shape"):
+    with pytest.raises(ValueError, match=r"kernel must have shape \(d,\), got \(0,\)."):
         kl.contrib.FilteredCosts(np.ones((3, 2)), [])
-    with pytest.raises(ValueError, match=r"FilteredCosts\.movement needs G > 0, got G=0\.0"):
+    with pytest.raises(
+        ValueError, match=r"G must be above 0, got 0.0. Give a bound on the gradients' norms."
+    ):
         kl.contrib.FilteredCosts(np.ones((3, 2)), [1.0]).movement(0.0)
 
 
@@ -230,7 +232,10 @@ def test_a_family_that_knows_one_row_alone_is_refused():
         def value(self, row, x):
             return abs(x[0] - row[0]) ** 3
 
-    said = r"Single needs a value of shape \(4,\) and a gradient .* at x of shape \(4, 3\), got shapes=\(\(3,\), \(4, 3\)\)"
+    said = (
+        r"At x of shape \(4, 3\) Single must have a value of shape \(4,\) and a gradient of shape \(4, "
+        r"3\), got \(3,\) and \(4, 3\)."
+    )
     with pytest.raises(ValueError, match=said):
         Single().costs(np.ones((5, 3)))
 
@@ -352,11 +357,14 @@ def test_every_schedule_is_positive_and_never_decreases(sigma, seed):
 
 
 def test_scale_free_sigma_by_hand():
-    sigma = kl.ScaleFree(2.0, path_length=1.0, movement_weight=0.5)  # D^2 + 2 D P = 8
+    sigma = kl.ScaleFree(2.0, path_length=1.0, move_cost=0.5)  # D^2 + 2 D P = 8
     first, energy = sigma.observe(1, 0.0, np.array([3.0, 4.0]))
     assert first == pytest.approx(((25 + 5) / 8) ** 0.5)
     assert sigma.observe(2, energy, np.zeros(2))[0] == first
-    with pytest.raises(TypeError, match="needs the gradients"):
+    with pytest.raises(
+        TypeError,
+        match=r"The sigma of ScaleFree depends on the gradients, not on the round alone. Use observe.",
+    ):
         sigma.values(3)
 
 
@@ -437,7 +445,7 @@ def test_a_short_name_works_wherever_a_movement_does(front):
         if not refused and not (movement.degree > 1.0 and front == "SAder"):
             assert make(name) == make(movement)
     words = "'l2', 'l1', 'tv', 'squared', 'impact', 'fee'"
-    with pytest.raises(ValueError, match=rf"needs a movement cost, or one of {words}, got movement='l3'"):
+    with pytest.raises(ValueError, match=f"movement must be a Movement or one of {words}.*, got 'l3'."):
         make("l3")
 
 

@@ -141,7 +141,8 @@ class TestTrace:
         u = kl.Simplex(3).start
         assert kl.regret(back, u, costs=g).total == kl.regret(trace, u).total
         with pytest.raises(
-            ValueError, match="regret needs the run's costs, got a trace loaded from a file; pass costs="
+            ValueError,
+            match=r"A trace from a file does not have its costs. Give them: regret\(trace, u, costs=costs\)",
         ):
             kl.regret(back, u)
 
@@ -164,13 +165,11 @@ class TestRegret:
         trace = kl.run(kl.GD(kl.L2Ball(3), 1.0), np.ones((4, 3)))
         spoilt = np.ones((4, 3))
         spoilt[2, 1] = value
-        with pytest.raises(
-            ValueError, match=re.escape(f"LinearCosts needs finite numbers, got g[2, 1]={value};")
-        ):
+        with pytest.raises(ValueError, match=re.escape(f"g[2, 1] must be a finite number, got {value}.")):
             kl.regret(trace, u, costs=spoilt)
-        with pytest.raises(ValueError, match=re.escape(f"regret needs finite numbers, got u[2, 1]={value};")):
+        with pytest.raises(ValueError, match=re.escape(f"u[2, 1] must be a finite number, got {value}.")):
             kl.regret(trace, spoilt)
-        with pytest.raises(ValueError, match=re.escape(f"regret needs finite numbers, got u[1]={value};")):
+        with pytest.raises(ValueError, match=re.escape(f"u[1] must be a finite number, got {value}.")):
             kl.regret(trace, spoilt[2])
 
     def test_an_optimum_is_a_comparator_as_its_points_are(self):
@@ -225,9 +224,14 @@ class TestRunMany:
 
     def test_both_or_neither_is_refused(self):
         learner, g = kl.GD(kl.L2Ball(2), 1.0), np.ones((3, 2))
-        with pytest.raises(ValueError, match="many learners or many sequences"):
+        with pytest.raises(
+            ValueError,
+            match=r"learners and costs must not both be lists. Use run_batch, or loop over one of them.",
+        ):
             kl.run_many([learner], [g, g])
-        with pytest.raises(ValueError, match="use run"):
+        with pytest.raises(
+            ValueError, match=r"learners or costs must be a list. Use run for one learner and one sequence."
+        ):
             kl.run_many(learner, g)
 
 
@@ -259,7 +263,8 @@ def test_costs_without_a_finite_value_stop_the_run_at_their_round():
     costs = kl.LogWealthCosts([[1.0, 1.0], [5.0, 1.0], [1.0, 1.0]])
     for engine in ("compiled", "step"):
         with pytest.raises(
-            ValueError, match=r"run needs finite costs on the set, got f_2\(x_2\)=a value that is not finite"
+            ValueError,
+            match=r"Costs must be finite on the set, but LogWealthCosts\(T=3, dim=2\) are not at x_2, in round 2.",
         ):
             kl.run(kl.GD(kl.Box([-1, -1], [-0.5, 1]), 0.1, start=[-0.5, 1.0]), costs, engine=engine)
 

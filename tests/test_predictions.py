@@ -342,53 +342,53 @@ def test_plans_reach_the_gap_that_was_chosen():
 
 
 REFUSED = {
-    "SAder needs hints to be True or False, got hints=1; write hints=True or hints=False.": lambda: kl.SAder(
+    "hints must be True or False, got 1.": lambda: kl.SAder(
         [kl.GD(BALL, 1.0)],
         hints=1,  # pyright: ignore
     ),
-    "Leader needs an expert that accepts hints, got experts=GD, LazyGD; add MemoryGD(...) or Reluctant(..., hints=True).": (
-        lambda: kl.Leader([kl.LazyGD(BALL, 1.0), kl.GD(BALL, 1.0)], "l2", hints=True)
-    ),
-    "Reluctant needs hints to be True or False, got hints='yes'; write hints=True or hints=False.": lambda: (
-        kl.Reluctant(BALL, "l2", 1.0, 1.0, hints="yes")  # pyright: ignore
-    ),
-    "run needs a learner that accepts hints, got learner=MemoryGD(": lambda: kl.run(
+    (
+        "With hints=True an expert must accept hints, and GD, LazyGD do not. Add MemoryGD(...) or "
+        "Reluctant(..., hints=True)."
+    ): (lambda: kl.Leader([kl.LazyGD(BALL, 1.0), kl.GD(BALL, 1.0)], "l2", hints=True)),
+    "hints must be True or False, got 'yes'.": lambda: kl.Reluctant(BALL, "l2", 1.0, 1.0, hints="yes"),  # pyright: ignore
+    (
+        "learner must accept hints, as MemoryGD does, got MemoryGD(domain=L2Ball(dim=5), "
+        "sigma=Constant(s=1.0), memory=Full(), hints=False)."
+    ): lambda: kl.run(
         kl.MemoryGD(BALL, 1.0, kl.memories.Full(), hints=False), np.ones((3, 5)), hints=np.ones((3, 5))
     ),
-    "Advice needs a set to play on, got domain=3; write Advice(L2Ball(5), ...).": lambda: kl.contrib.Advice(
+    "domain must be a ConvexSet such as L2Ball(5), got 3.": lambda: kl.contrib.Advice(
         3,  # pyright: ignore
         [[1.0]],
     ),
-    "Advice needs shape (T, 5), got policy of shape=(2, 3); give one row per round.": lambda: (
-        kl.contrib.Advice(BALL, np.ones((2, 3)))
+    "policy must have shape (T, 5), one row per round, got (2, 3).": lambda: kl.contrib.Advice(
+        BALL, np.ones((2, 3))
     ),
-    "Advice needs finite numbers, got policy(2)[0]=nan; remove or fill NaN and inf.": lambda: kl.run(
+    "policy(2)[0] must be a finite number, got nan. Remove or fill NaN and inf.": lambda: kl.run(
         kl.contrib.Advice(BALL, lambda t, x, g: np.full(5, np.nan if t > 1 else 0.0)), np.ones((3, 5))
     ),
-    "BetterOfTwo needs two learners, got second=None;": lambda: kl.contrib.BetterOfTwo(
+    "second must be a Learner such as GD(ball, 1.0), got None.": lambda: kl.contrib.BetterOfTwo(
         kl.GD(BALL, 1.0),
         None,  # pyright: ignore
         "l2",
     ),
-    "BetterOfTwo needs leave * back > 1, got leave * back=0.5; use 2.0 for both.": lambda: (
-        kl.contrib.BetterOfTwo(kl.GD(BALL, 1.0), kl.GD(BALL, 2.0), "l2", leave=0.5, back=1.0)
+    "leave * back must be above 1, got 0.5. Use 2.0 for both.": lambda: kl.contrib.BetterOfTwo(
+        kl.GD(BALL, 1.0), kl.GD(BALL, 2.0), "l2", leave=0.5, back=1.0
     ),
-    "BetterOfTwo needs the same price in both directions, got movement=AsymmetricMovement(up=2.0);": lambda: (
+    "movement must cost the same in both directions, got AsymmetricMovement(up=2.0). Use L1Movement(1.0).": lambda: (
         kl.contrib.BetterOfTwo(kl.GD(BALL, 1.0), kl.GD(BALL, 2.0), kl.AsymmetricMovement(up=2.0))
     ),
-    "RecedingHorizon needs a forecast of rounds 1 to 4 in R^5, got forecast of shape=(3, 5); forecast each of them.": (
+    "The forecast of rounds 1 to 4 must have shape (4, 5), got (3, 5).": (
         lambda: kl.contrib.run_ahead(
             kl.contrib.RecedingHorizon(BALL, 1, forecast=np.ones((3, 5))), np.ones((4, 5))
         )
     ),
-    "RecedingHorizon needs a forecast of rounds 1 to 2 in R^5, got forecast of shape=(1, 5); forecast each of them.": (
+    "The forecast of rounds 1 to 2 must have shape (2, 5), got (1, 5).": (
         lambda: kl.contrib.run_ahead(
             kl.contrib.RecedingHorizon(BALL, 1, forecast=lambda t, last: np.ones((1, 5))), np.ones((4, 5))
         )
     ),
-    "AveragingHorizon needs gap > 0, got gap=0; give a number above zero.": lambda: (
-        kl.contrib.AveragingHorizon(BALL, gap=0)
-    ),
+    "gap must be above 0, got 0.": lambda: kl.contrib.AveragingHorizon(BALL, gap=0),
 }
 
 

@@ -250,21 +250,21 @@ def test_without_a_window_it_sums():
     [
         (
             {"movement": kl.L2Movement([1.0, 2.0])},
-            r"Reluctant needs one weight for all rounds, got movement=.*; give a number, its mean say\.",
+            r"movement must have one weight for all rounds, got L2Movement\(weight=\[1.0, 2.0\]\).",
         ),
-        ({"movement": 1.0}, r"Reluctant needs a movement cost, got movement=1.0; write L2Movement\(1.0\)\."),
+        ({"movement": 1.0}, r"movement must be a Movement such as L2Movement\(1.0\), got 1.0."),
         (
             {"window": 0.5},
-            "Reluctant needs window >= 1, got window=0.5; give a number of rounds, or None for all.",
+            r"window must be at least 1, got 0.5. Use window=None for all rounds.",
         ),
-        ({"horizon": 0.0}, "Reluctant needs horizon > 0, got horizon=0.0; give a number above zero."),
+        ({"horizon": 0.0}, r"horizon must be above 0, got 0.0."),
         (
             {"family": "pinball"},
-            r"Reluctant needs a cost family, got family='pinball'; write Linear\(\), or leave",
+            r"family must be a Family such as Pinball\(\), got 'pinball'.",
         ),
         (
             {"domain": 5},
-            r"Reluctant needs a set to play on, got domain=5; write Reluctant\(L2Ball\(5\), ...\)\.",
+            r"domain must be a ConvexSet such as L2Ball\(5\), got 5.",
         ),
     ],
 )
@@ -309,7 +309,13 @@ class TestTheory:
     @pytest.mark.parametrize(
         ("trace", "message"),
         [
-            (kl.run(kl.GD(kl.L2Ball(2), 1.0), np.ones((3, 2)), engine="step"), "a run of a Reluctant"),
+            (
+                kl.run(kl.GD(kl.L2Ball(2), 1.0), np.ones((3, 2)), engine="step"),
+                (
+                    r"trace must be of a Reluctant without a family, got GD\(domain=L2Ball\(dim=2\), "
+                    r"sigma=Constant\(s=1.0\)\)."
+                ),
+            ),
             (
                 kl.run(kl.Reluctant(kl.L2Ball(2), kl.SwitchFee(), 2.0, 1.0), np.ones((3, 2)), engine="step"),
                 "the triangle inequality",

@@ -37,7 +37,7 @@ from klazy.studies.replay.scoring import (
     list_tunables,
     measure_learners,
 )
-from klazy.studies.replay.setup import read_prices
+from klazy.studies.replay.setup import read_move_costs
 from klazy.studies.replay.source import Steps
 from klazy.studies.replay.wording import (
     explain_laziness,
@@ -46,7 +46,7 @@ from klazy.studies.replay.wording import (
     judge,
     judge_laziness,
 )
-from klazy.studies.tuning import Candidate, tune
+from klazy.studies.tuning import charge_player, list_points, tune
 from served import run_service
 from test_live import feed
 
@@ -67,32 +67,32 @@ class TestATrace:
     @pytest.mark.parametrize(
         ("text", "complaint"),
         [
-            ("a,b\n1,2\n3,x\n", "a number within +-1e+60 in every cell, got row 2, column b='x'; correct the file."),
-            ("a,b\n1,2\n3,\n", "no missing cell, got row 2, column b=None"),
-            ("a,b\n1,nan\n", "no missing cell, got row 1, column b='nan'"),
-            ("a,b\n1,2\n\n3,4\n", "no missing cell, got row 2, column a=None"),
-            ("a,b\n1,2\n3\n", "2 cells in every row, got row 2 with=1 cells"),
-            ("a,b\n1,2\n3,4,5\n", "2 cells in every row, got row 2 with=3 cells"),
-            ("a,b\n1,-inf\n", "a number within +-1e+60 in every cell, got row 1, column b='-inf'"),
-            ("a,b\n1,1e300\n", "a number within +-1e+60 in every cell, got row 1, column b='1e300'"),
-            ("a;b\n1;2,5x\n", "a number within +-1e+60 in every cell, got row 1, column b='2,5x'; correct the file."),
-            ("a,b\n1,\n2,\n", "no missing cell, got row 1, column b=None"),
-            ("time,a\n5,1\n2020-01-02,1\n", "time stamps of one kind, numbers, got row 2, column time='2020-01-02' after '5'"),
-            ("time,a\n2020-01-01,1\n2020-01-02T00:00+01:00,1\n", "time stamps of one kind, dates without a zone, got row 2"),
-            ("time,a\n5,1\nnan,1\n", "a number or an ISO date as time, got row 2, column time='nan'"),
-            ("date,a\n2013-01-01,1\n2013-01-01,2\n", "no time stamp twice, got row 2, column date='2013-01-01' after '2013-01-01'"),
-            ("time,a\n2,1\n10,1\n9,2\n", "time stamps that ascend, got row 3, column time='9' after '10'"),
-            ("time,a\nsoon,1\n", "a number or an ISO date as time, got row 1, column time='soon'"),
-            ("1,2\n3,4\n", "column names in the first line, got first line=['1', '2']; add a line of names"),
-            ("a,a\n1,2\n", "a name for each column, each once, got first line=['a', 'a']"),
-            ("a,b\n", "rows, got file="),
-            ("", "a column of numbers, got columns=[]"),
-            ("time\n1\n", "a column of numbers, got columns=['time']"),
+            ("a,b\n1,2\n3,x\n", "Row 2, column b must be a number within +-1e+60, got 'x'."),
+            ("a,b\n1,2\n3,\n", "Row 2, column b is missing, got None."),
+            ("a,b\n1,nan\n", "Row 1, column b is missing, got 'nan'."),
+            ("a,b\n1,2\n\n3,4\n", "Row 2, column a is missing, got None."),
+            ("a,b\n1,2\n3\n", "must have 2 cells, but row 2 has 1."),
+            ("a,b\n1,2\n3,4,5\n", "must have 2 cells, but row 2 has 3."),
+            ("a,b\n1,-inf\n", "Row 1, column b must be a number within +-1e+60, got '-inf'."),
+            ("a,b\n1,1e300\n", "Row 1, column b must be a number within +-1e+60, got '1e300'."),
+            ("a;b\n1;2,5x\n", "Row 1, column b must be a number within +-1e+60, got '2,5x'."),
+            ("a,b\n1,\n2,\n", "Row 1, column b is missing, got None."),
+            ("time,a\n5,1\n2020-01-02,1\n", "Row 2, column time: time stamps must all be numbers, got '2020-01-02' after '5'."),
+            ("time,a\n2020-01-01,1\n2020-01-02T00:00+01:00,1\n", "Row 2, column time: time stamps must all be dates without a zone, got "),
+            ("time,a\n5,1\nnan,1\n", "Row 2, column time must be a number or an ISO date, got 'nan'."),
+            ("date,a\n2013-01-01,1\n2013-01-01,2\n", "Row 2, column date: time stamps must ascend, got '2013-01-01' after '2013-01-01'."),
+            ("time,a\n2,1\n10,1\n9,2\n", "Row 3, column time: time stamps must ascend, got '9' after '10'."),
+            ("time,a\nsoon,1\n", "Row 1, column time must be a number or an ISO date, got 'soon'."),
+            ("1,2\n3,4\n", "must have the names of the columns, got ['1', '2']."),
+            ("a,a\n1,2\n", "Each column must have a name of its own, got ['a', 'a']."),
+            ("a,b\n", "trace.csv has no rows."),
+            ("", "must have a column of numbers, but its first line is empty."),
+            ("time\n1\n", "The data must have a column of numbers, got ['time']."),
         ],
         ids=repr,
     )  # fmt: skip
     def test_that_is_wrong_is_refused_by_row_and_column(self, tmp_path, text, complaint):
-        with pytest.raises(InvalidInput, match=re.escape(f"replay needs {complaint}")):
+        with pytest.raises(InvalidInput, match=re.escape(complaint)):
             Source(written(tmp_path, text))
 
     @given(
@@ -115,7 +115,7 @@ class TestATrace:
         missing = junk in ("", "NA", "NaN")
         if not missing or fill is None or (fill == "forward" and row == 0) or len(values) == 1:
             name = "abc"[column]
-            told = f"row {row + 1}, column {name}|it has none that are complete|column {name}=missing in all rows"
+            told = f"Row {row + 1}, column {name}|has no complete rows|Column {name} has no numbers"
             with pytest.raises(InvalidInput, match=told):
                 Source(path, fill=fill)
             return
@@ -163,9 +163,7 @@ class TestATrace:
             assert Source(f"{name}/x.{kind}").read(0, 1).tolist() == [[7.0, 7.0]]
 
     def test_of_price_relatives_is_above_zero(self, tmp_path):
-        with pytest.raises(
-            InvalidInput, match=r"numbers above zero, got row 2, column b='-1'; correct the file"
-        ):
+        with pytest.raises(InvalidInput, match=r"Row 2, column b must be above 0, got '-1'\."):
             Source(written(tmp_path, "a,b\n1,2\n3,-1\n"), positive=True)
 
     def test_finds_its_time_column_by_its_dates_or_is_told(self, tmp_path):
@@ -174,7 +172,9 @@ class TestATrace:
             assert (source.time, source.columns, source.has_dates) == ("when", ["a", "b"], True)
             assert source.times is not None
             assert np.diff(source.times) == [3600.0]
-        with pytest.raises(InvalidInput, match=r"a column of the file \(a, when, b\), got time=nope"):
+        with pytest.raises(
+            InvalidInput, match=r"time must be a column of the data \(a, when, b\), got 'nope'"
+        ):
             Source(path, time="nope")
 
     @pytest.mark.parametrize(
@@ -212,9 +212,7 @@ class TestATrace:
     @pytest.mark.parametrize("fill", ["forward", "zero", "drop"])
     def test_with_a_column_in_which_everything_is_missing_is_refused(self, tmp_path, fill):
         path = written(tmp_path, "a,b\n1,\n2,NA\n")
-        with pytest.raises(
-            InvalidInput, match=r"numbers in every column, got column b=missing|a first row to fill"
-        ):
+        with pytest.raises(InvalidInput, match=r"Column b has no numbers: all its cells are missing\."):
             Source(path, fill=fill)
 
     def test_says_where_clocks_changed_and_steps_are_missing(self):
@@ -310,25 +308,25 @@ class TestASetup:
         [
             (
                 {"move_cost": 1e308},
-                "sizes and prices within 1e-15 and 1e+15, got move_cost=1e+308; measure in other units.",
+                "move_cost must be 0 or between 1e-15 and 1e+15, got 1e+308. Use other units.",
             ),
             (
                 {"total": 1e308},
-                "sizes and prices within 1e-15 and 1e+15, got total=1e+308; measure in other units.",
+                "total must be 0 or between 1e-15 and 1e+15, got 1e+308. Use other units.",
             ),
             (
                 {"domain": "ball", "radius": 1e-16},
-                "sizes and prices within 1e-15 and 1e+15, got radius=1e-16; measure in other units.",
+                "radius must be 0 or between 1e-15 and 1e+15, got 1e-16. Use other units.",
             ),
             (
                 {"domain": "box", "costs": "pinball", "short": 1e10, "excess": 1e-10},
-                "short and excess within a factor of 1e+15, got short=10000000000.0; bring them nearer to each other.",
+                "short and excess must be within a factor of 1e+15, got 10000000000.0 and 1e-10.",
             ),
         ],
         ids=repr,
     )
     def test_has_no_numbers_whose_products_are_none(self, options, complaint):
-        with pytest.raises(InvalidInput, match=re.escape(f"replay needs {complaint}")):
+        with pytest.raises(InvalidInput, match=re.escape(complaint)):
             make_setup(5, **options)
 
 
@@ -337,16 +335,16 @@ class TestAContender:
         of, rows = make_setup(5, move_cost=0.3), rows_for("linear", 60)
         changed = rows.copy()
         changed[30:] = 9.0
-        for candidate, other in zip(*(everyone(of, data) for data in (rows, rows)), strict=True):
-            assert np.array_equal(candidate.player.play(rows)[:31], other.player.play(changed)[:31])
+        for player, other in zip(*(everyone(of, data) for data in (rows, rows)), strict=True):
+            assert np.array_equal(player.play(rows)[:31], other.play(changed)[:31])
 
     @pytest.mark.parametrize(("costs", "shape"), FAMILIES)
     def test_is_measured_as_it_is_charged(self, by_step, costs, shape):
         of, rows = make_setup(5, costs=costs, move_cost=0.3, **shape), rows_for(costs, 40)
-        candidates = everyone(of, rows)
-        measured = measure_learners([candidate.player for candidate in candidates], of, rows)
-        for candidate, cost in zip(candidates, measured, strict=True):
-            hitting, _, points = candidate.play(rows, of.charge)
+        players = everyone(of, rows)
+        measured = measure_learners(players, of, rows)
+        for player, cost in zip(players, measured, strict=True):
+            points, hitting, _ = charge_player(player, rows, of.charge)
             moving = of.movement.paid(
                 points
             ).sum()  # without the last move, and before prices carry shares away
@@ -370,10 +368,13 @@ class TestAContender:
         for contender in contenders:
             if contender.name in ("seasonal", "dead band"):
                 measure = partial(measure_learners, setup=of, rows=rows)
-                paid[contender.name] = tune(contender, rows, of.charge, measure).best
-        assert paid["seasonal"].parameters["period"] == 24
-        assert paid["seasonal"].hitting < 24  # all that it pays before it knows a day
-        assert paid["seasonal"].cost < paid["dead band"].cost
+                found = tune(contender, rows, of.charge, measure)
+                _, hitting, switching = charge_player(contender.make(**found.parameters), rows, of.charge)
+                paid[contender.name] = found.parameters, hitting.sum(), (hitting + switching).sum()
+        parameters, hitting, cost = paid["seasonal"]
+        assert parameters["period"] == 24
+        assert hitting < 24  # all that it pays before it knows a day
+        assert cost < paid["dead band"][2]
 
     @pytest.mark.parametrize(
         ("step", "n", "profiles"),
@@ -470,10 +471,10 @@ class TestAContender:
             assert {contender.name for contender in contenders} == set(NAMES) - missing
 
 
-def everyone(of, rows) -> list[Candidate]:
-    return [
-        contender.make_candidates()[-1] for contender in list_tunables(of, rows, iter([rows]), 2 * len(rows))
-    ]
+def everyone(of, rows) -> list[Any]:
+    """A player of each contender, with the last of the values to try."""
+    tunables = list_tunables(of, rows, iter([rows]), 2 * len(rows))
+    return [tunable.make(**list_points(tunable.axes)[-1]) for tunable in tunables]
 
 
 @pytest.fixture
@@ -546,7 +547,7 @@ class TestAReplay:
         assert report.agent("GD").origin["next_row"] == 401
         assert agent.origin["paid"]["cost"] == report.score("GD").cost
         assert agent.origin["best"] == report.best.name
-        with pytest.raises(InvalidInput, match="Report needs name to be one of"):
+        with pytest.raises(InvalidInput, match=r"name must be one of .*, got 'nobody'"):
             report.agent("nobody")
 
     def test_adds_up_what_a_slow_reference_adds_up(self, phased):
@@ -614,7 +615,8 @@ class TestAReplay:
 
     def test_needs_rows_on_both_sides(self):
         with pytest.raises(
-            InvalidInput, match=f"a share with {STRETCHES} rows on both sides, got train=0.5 of 30 rows"
+            InvalidInput,
+            match=f"train must leave at least {STRETCHES} rows on both sides, got 0.5 of 30 rows",
         ):
             replay(rows_for("linear", 30))
 
@@ -632,9 +634,11 @@ class TestAReplay:
         saving = report.savings["baseline"]
         assert saving.cost == pytest.approx(score.cost - report.best.cost)
         assert saving.share == pytest.approx(saving.cost / score.cost)
-        with pytest.raises(InvalidInput, match="60 rows with 3 decisions each, got baseline=59 rows with 3"):
+        with pytest.raises(
+            InvalidInput, match=r"baseline must have 60 rows with 3 decisions each, .* got 59 rows with 3"
+        ):
             replay(rows, baseline=made[1:])
-        with pytest.raises(InvalidInput, match="a contender that can decide, got name=baseline"):
+        with pytest.raises(InvalidInput, match="The baseline cannot become an agent"):
             report.agent("baseline")
 
     def test_charges_trades_from_where_prices_have_carried_the_shares(self, by_step):
@@ -689,15 +693,17 @@ class TestAReplay:
             for score in alone.scores
             if score.name != "SAder-k"  # is told how long it is
         }
-        prices = json.loads(report.to_json())["prices"]
+        prices = json.loads(report.to_json())["move_costs"]
         assert [row["move_cost"] for row in prices] == [0.1, 1.0]
-        assert [row["parameters"] for row in prices] == [each.best.parameters for each in report.prices]
+        assert [row["parameters"] for row in prices] == [each.best.parameters for each in report.move_costs]
         folds = json.loads(report.to_json())["folds"]
         scores = [score for fold in report.folds for score in fold.scores]
         assert [row["parameters"] for row in folds] == [score.parameters for score in scores]
         assert "Who paid least depends on the move cost" in report.answer
-        assert report.plot("prices").axes
-        with pytest.raises(InvalidInput, match="2 folds or more of 20 rows each, got folds=3"):
+        assert report.plot("move_costs").axes
+        with pytest.raises(
+            InvalidInput, match="folds must be 2 or more, with 20 rows each, got 3 for 40 rows"
+        ):
             replay(rows, folds=3)
 
     def test_takes_prices_and_limits_by_column(self, by_step):
@@ -884,7 +890,11 @@ class TestMissingCells:
             pl.DataFrame({"eu": [None]}),
         ):
             with pytest.raises(
-                InvalidInput, match="a row before it to fill forward from, got eu=missing; give the first"
+                InvalidInput,
+                match=(
+                    r"eu is missing, and there is no earlier row to fill it from. Give the first row a number in "
+                    r"every column."
+                ),
             ):
                 agent.observe(row)
         agent.observe([2.0])
@@ -895,10 +905,13 @@ class TestMissingCells:
     @pytest.mark.parametrize(
         ("options", "complaint"),
         [
-            ({"fill": "back"}, "fill to be one of 'forward', 'zero', 'drop', got fill='back'"),
-            ({"fill": "zero", "costs": kl.LogWealth()}, "numbers above zero for LogWealth(), got fill='zero'; choose 'forward'"),
-            ({"fill": "zero", "costs": None}, "costs that say what a row costs, to fill rows, got costs=None; give costs"),
-            ({"last_row": [1.0, 2.0]}, "fill='forward' for last_row, got fill=None; leave last_row out"),
+            ({"fill": "back"}, "fill must be one of 'forward', 'zero', 'drop', got 'back'."),
+            ({"fill": "zero", "costs": kl.LogWealth()}, (
+                "fill='zero' does not suit LogWealth(), whose rows must be above zero. Use fill='forward' or "
+                "fill='drop'."
+            )),
+            ({"fill": "zero", "costs": None}, "fill needs costs that say what a row costs. Give costs, or leave fill out."),
+            ({"last_row": [1.0, 2.0]}, "last_row is used by fill='forward' only, got fill=None. Leave last_row out."),
             ({"fill": "forward", "last_row": [1.0]}, "shape (2,)"),
         ],
         ids=repr,
@@ -906,7 +919,13 @@ class TestMissingCells:
     def test_are_filled_in_ways_that_make_sense_only(self, options, complaint):
         with pytest.raises(InvalidInput, match=re.escape(complaint)):
             kl.Agent(kl.GD(kl.Simplex(2), 1.0), **{"costs": kl.Linear(), **options})
-        with pytest.raises(InvalidInput, match=r"numbers above zero for LogWealth\(\), got fill='zero'"):
+        with pytest.raises(
+            InvalidInput,
+            match=(
+                r"fill='zero' does not suit LogWealth\(\), whose rows must be above zero. Use fill='forward' or "
+                r"fill='drop'."
+            ),
+        ):
             replay(np.full((50, 2), 1.0), costs="log-wealth", fill="zero")
 
 
@@ -925,60 +944,59 @@ class TestAGameWithoutContent:
             (
                 np.ones((50, 1)),
                 {},
-                "two columns or more to share a total, got columns=['x1']; with one column everybody plays the total; "
-                "write domain='box' and upper=1.",
+                "A simplex shares a total among columns, got one column. Write domain='box' and upper=1.",
             ),
             (
                 np.ones((50, 2)),
                 {"domain": "box"},
-                "linear costs on a box that change sign, got costs=all positive",
+                "Linear costs on a box must change sign, but all are positive",
             ),
             (
                 np.full((50, 1), 57.0),
                 {"domain": "box", "costs": "pinball"},
-                "rows within the box, got column x1=100% above upper=1, half of them beyond 57; write upper=60.",
+                "100% of column x1 are above upper=1, half of them beyond 57. Write upper=60.",
             ),
             (
                 np.full((50, 2), 57.0),
                 {"costs": "quadratic"},
-                "rows near a total of 1, got trace=rows that add up to 114; write total=150, or domain='box'.",
+                "Rows add up to 114, far from the total of 1. Write total=150, or domain='box'.",
             ),
         ],
     )
     def test_is_refused_with_what_was_meant(self, rows, options, complaint):
-        with pytest.raises(InvalidInput, match=re.escape(f"replay needs {complaint}")):
+        with pytest.raises(InvalidInput, match=re.escape(complaint)):
             replay(rows, **options)
 
     @pytest.mark.parametrize(
         ("options", "complaint"),
         [
-            ({"domian": "box"}, "an option that it has, got domian='box'; the nearest is domain."),
-            ({"uper": 3.0}, "an option that it has, got uper=3.0; the nearest is upper."),
-            ({"zzz": 3}, "an option that it has, got zzz=3; it has baseline, cap, costs, "),
-            ({"cap": 0.3}, "domain='capped-simplex' for cap, got domain=simplex; leave one of them out."),
+            ({"domian": "box"}, "replay has no option domian, got domian='box'. Did you mean domain?"),
+            ({"uper": 3.0}, "replay has no option uper, got uper=3.0. Did you mean upper?"),
+            ({"zzz": 3}, "replay has no option zzz, got zzz=3. Options are baseline, cap, costs, "),
+            ({"cap": 0.3}, "cap needs domain='capped-simplex', got simplex. Leave one of them out."),
             (
                 {"floor": 0.3, "domain": "box"},
-                "domain='simplex' or 'capped-simplex' for floor, got domain=box",
+                "floor needs domain='simplex' or 'capped-simplex', got box.",
             ),
             (
                 {"short": 0.3},
-                "costs='pinball' for short and excess, got costs=linear; leave one of them out.",
+                "short and excess need costs='pinball', got linear. Leave one of them out.",
             ),
-            ({"domain": "polytope"}, "a file with A and b, got polytope=None; write polytope='set.json'."),
+            ({"domain": "polytope"}, "A polytope needs a JSON file with A and b. Write polytope='set.json'."),
         ],
         ids=repr,
     )
     def test_or_with_options_that_do_not_fit_is_refused_in_the_words_of_python(self, options, complaint):
-        with pytest.raises(InvalidInput, match=re.escape(f"replay needs {complaint}")):
+        with pytest.raises(InvalidInput, match=re.escape(complaint)):
             replay(np.ones((50, 2)), **options)
 
     def test_with_missing_cells_is_refused_in_the_words_of_who_asked(self, tmp_path):
         frame = pl.DataFrame({"a": [1.0, None], "b": [2.0, 3.0]})
-        with pytest.raises(InvalidInput, match=re.escape("or choose fill='forward', 'zero' or 'drop'.")):
+        with pytest.raises(InvalidInput, match=re.escape("Fill it with fill='forward', 'zero' or 'drop'.")):
             replay(frame)
         frame.write_csv(tmp_path / "t.csv")
         ended = call_klazy("replay", "t.csv", folder=tmp_path)
-        assert ended.stderr.endswith("correct the file, or choose --fill forward, zero or drop.\n")
+        assert ended.stderr.endswith("Fill it with --fill forward, zero or drop.\n")
 
     def test_is_flagged_where_it_may_be_meant(self, by_step):
         report = replay(np.tile([0.92, 0.76, 0.5], (60, 1)))
@@ -1102,8 +1120,8 @@ class TestTheAnswer:
         assert len(report.plot("periods").axes[0].patches) == 30 * len(
             {*map(id, report.plot("periods").axes[0].containers)}
         )
-        with pytest.raises(InvalidInput, match="several prices of moving"):
-            report.plot("prices")
+        with pytest.raises(InvalidInput, match="several move costs"):
+            report.plot("move_costs")
 
 
 @pytest.mark.parametrize(
@@ -1123,7 +1141,7 @@ def test_numbers_of_a_column_have_one_unit_and_as_many_decimals(values, texts):
     ("text", "prices"), [("5", [5.0]), ("0.1,1,5", [0.1, 1.0, 5.0]), ("0.1:10:3", [0.1, 1.0, 10.0])]
 )
 def test_prices_are_a_number_a_list_or_a_range(text, prices):
-    assert read_prices(text) == prices
+    assert read_move_costs(text) == prices
 
 
 class TestTheCommand:
@@ -1169,7 +1187,7 @@ class TestTheCommand:
             "t.csv", "--domain", "polytope", "--polytope", "set.json", folder=tmp_path, status=2
         )
         assert re.fullmatch(
-            r"Polytope .* need daqp, which is not installed; pip install .*\[polytope\]'?\.\n", said
+            r"Polytope .* need daqp, which is not installed\. Run: pip install .*\[polytope\]'?\n", said
         )
 
     def test_refuses_in_one_line(self, tmp_path):
@@ -1177,33 +1195,29 @@ class TestTheCommand:
         written(tmp_path, "a,b\n1,2\n3,x\n", "t.csv")
         command = [sys.executable, "-m", "klazy", "replay", "t.csv"]
         done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300)
-        complaint = (
-            "replay needs a number within +-1e+60 in every cell, got row 2, column b='x'; correct the file.\n"
-        )
+        complaint = "Row 2, column b must be a number within +-1e+60, got 'x'.\n"
         assert (done.returncode, done.stdout, done.stderr) == (2, "", complaint)
 
     @pytest.mark.parametrize(
         ("options", "complaint"),
         [
-            (("--cap", 0.3), "--domain capped-simplex for --cap, got domain=simplex; leave one of them out."),
+            (("--cap", 0.3), "--cap needs --domain capped-simplex, got simplex. Leave one of them out."),
             (
                 ("--short", 2),
-                "--costs pinball for --short and --excess, got costs=linear; leave one of them out.",
+                "--short and --excess need --costs pinball, got linear. Leave one of them out.",
             ),
             (
                 ("--emit", "none/agent.json"),
-                "a file in a folder that is there, got file=none/agent.json; choose another.",
+                "Cannot write none/agent.json: there is no folder none.",
             ),
-            (("--train", "nan"), "a share with 20 rows on both sides, got train=nan of 40 rows"),
+            (("--train", "nan"), "--train must leave at least 20 rows on both sides, got nan of 40 rows."),
             (
                 ("--costs", "pinball", "--domain", "box", "--short", 0),
-                "short > 0, got short=0.0; give a number above zero.",
+                "short must be above 0, got 0.0.",
             ),
         ],
         ids=repr,
     )
     def test_refuses_what_does_not_fit_together(self, tmp_path, options, complaint):
         pl.DataFrame({"a": np.arange(40.0), "b": np.ones(40) / 2}).write_csv(tmp_path / "t.csv")
-        assert self.klazy("t.csv", *options, folder=tmp_path, status=2).startswith(
-            f"replay needs {complaint}"
-        )
+        assert self.klazy("t.csv", *options, folder=tmp_path, status=2).startswith(complaint)

@@ -349,11 +349,11 @@ class TestCommand:
     @pytest.mark.parametrize(
         ("arguments", "message"),
         [
-            (["stochastc"], "reproduce needs the name of a part, got name='stochastc'; did you mean 'stochastic'? `klazy list` names all."),  # noqa: E501
-            (["zzz"], "reproduce needs the name of a part, got name='zzz'; `klazy list` names all."),
-            (["geometry", "--json"], "reproduce needs the name of an experiment, got name='geometry'; `klazy list` names all."),
-            (["phases", "--out", "/dev/null/x"], "reproduce needs a folder to write to, got out=/dev/null/x; Not a directory."),
-            (["--preset", "prnted"], "reproduce needs preset to be one of 'paper', 'authors', got preset='prnted'; choose one of these."),  # noqa: E501
+            (["stochastc"], "No part is named 'stochastc'. Did you mean 'stochastic'? `klazy list` lists all."),
+            (["zzz"], "No part is named 'zzz'. `klazy list` lists all."),
+            (["geometry", "--json"], "No experiment is named 'geometry'. `klazy list` lists all."),
+            (["phases", "--out", "/dev/null/x"], "Cannot write to the folder /dev/null/x: Not a directory."),
+            (["--preset", "prnted"], "--preset must be one of 'paper', 'authors', got 'prnted'."),
         ],
     )  # fmt: skip
     def test_bad_input_is_one_line_and_a_status(self, arguments, message):
@@ -362,8 +362,8 @@ class TestCommand:
     def test_one_at_a_time_works_in_a_folder(self, tmp_path):
         with lock_file(tmp_path / ".lock", wait=False):
             ended = call_klazy("reproduce", "geometry", "--quick", "--out", tmp_path)
-        complaint = f"reproduce needs a folder in which no other one is at work, got out={tmp_path}"
-        assert ended == (2, "", f"{complaint}; wait for the other, or choose another --out.\n")
+        complaint = f"Another process writes to {tmp_path}."
+        assert ended == (2, "", f"{complaint} Wait for it, or choose another folder with --out.\n")
 
     def test_a_folder_may_look_like_a_pattern_and_hold_links(self, tmp_path):
         out = tmp_path / "out[1]"
@@ -391,18 +391,14 @@ class TestCommand:
         assert (tmp_path / "mine" / "kept").read_text() == "mine"
         assert len(pl.read_parquet((out / "paper" / "example-i" / "results.parquet").read_bytes()))
         (out / "extras").symlink_to(tmp_path / "mine")
-        with pytest.raises(
-            InvalidInput, match=r"reproduce needs folders of its own, got folder=.*extras; remove that link"
-        ):
+        with pytest.raises(InvalidInput, match=r"extras must be a folder, got a link\. Remove it\."):
             Stored(out / "extras" / "kept", "title", ["words"], {}, {}, {}, "").write_files()
 
     def test_a_full_disk_is_one_line_and_a_status(self):
         with open("/dev/full", "w") as full:
             command = [sys.executable, "-m", "klazy", "list"]
             ran = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, timeout=60)
-        complaint = (
-            "klazy needs files that it can read and write, got file=standard output; No space left on device."
-        )
+        complaint = "Cannot read or write standard output: No space left on device."
         assert (ran.returncode, ran.stderr) == (2, f"{complaint}\n")
 
     def test_a_part_made_later_joins_the_report(self, tmp_path):

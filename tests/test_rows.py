@@ -170,20 +170,32 @@ def test_without_names_rows_and_decisions_are_arrays():
     x = agent.observe([1.0, 0.0, 0.0])
     assert isinstance(x, np.ndarray)
     assert x.tobytes() == agent.x.tobytes()
-    with pytest.raises(InvalidInput, match="needs columns for a row by name"):
+    with pytest.raises(
+        InvalidInput,
+        match=(
+            r"A row by name needs an agent with column names. Build the agent with columns=\[...\], or give "
+            r"an array."
+        ),
+    ):
         agent.observe({"eu": 1.0, "us": 0.0, "asia": 0.0})
 
 
 BAD_ROWS = {
-    "Agent.observe needs all columns 'eu', 'us', 'asia', got missing='us', 'asia'; give every column a number.":
+    (
+        "The row has no 'us', 'asia'; it must have the columns 'eu', 'us', 'asia'. Give every column a "
+        "number."
+    ):
         {"eu": 1.0},
-    "Agent.observe needs columns 'eu', 'us', 'asia' only, got unknown='mars'; leave it out, or correct its name.":
+    (
+        "The row has an unknown column 'mars'; its columns are 'eu', 'us', 'asia'. Leave it out, or "
+        "correct its name."
+    ):
         name_row(ROWS[0]) | {"mars": 1.0},
-    "Agent.observe needs a finite number us, got us=nan; give a float.": name_row(ROWS[0]) | {"us": np.nan},
-    "Agent.observe needs a finite number us, got us='7'; give a float.": name_row(ROWS[0]) | {"us": "7"},
-    "Agent.observe needs a finite number us, got us=None; give a float.": name_row(ROWS[0]) | {"us": None},
-    "Agent.observe needs shape (3,), got row of shape=(2,); give one number per coordinate.": [1.0, 2.0],
-    "Agent.observe needs numbers above zero for LogWealth(), got us=0.0; give prices divided by the last ones.":
+    "us must be a finite number, got nan.": name_row(ROWS[0]) | {"us": np.nan},
+    "us must be a finite number, got '7'.": name_row(ROWS[0]) | {"us": "7"},
+    "us must be a finite number, got None.": name_row(ROWS[0]) | {"us": None},
+    "row must have shape (3,), got (2,).": [1.0, 2.0],
+    "us must be above zero for LogWealth(), got 0.0. Give prices divided by the last ones.":
         name_row(ROWS[0]) | {"us": 0.0},
 }  # fmt: skip
 
@@ -210,36 +222,44 @@ def open_twice(file, **changed):
 
 
 MISUSES = {
-    "Agent.update needs an agent that takes gradients, got costs=Linear(); "
-    "use observe(row), or update(g, gradient=True) if g is a gradient.":
+    (
+        "The agent's costs are Linear(), so it takes rows. Use observe(row), or update(g, "
+        "gradient=True) if g is a gradient."
+    ):
         lambda: kl.Agent(kl.GD(SIMPLEX, 2.0), costs=kl.Linear()).update(ROWS[0]),
-    "Agent.update needs a learner that is told gradients, got costs=Quadratic(); use observe(row).":
+    "The agent's costs are Quadratic(), so it takes rows. Use observe(row).":
         lambda: kl.Agent(kl.LastValue(SIMPLEX, family=kl.Quadratic())).update(ROWS[0], gradient=True),
-    "Agent.observe needs costs that say what a row costs, got costs=None; "
-    "build it with costs=Linear(), say, or tell it gradients with update(g).":
+    (
+        "The agent has no costs, so a row means nothing to it. Build it with costs=Linear(), for "
+        "example, or give it gradients with update(g)."
+    ):
         lambda: kl.Agent(kl.GD(SIMPLEX, 2.0)).observe(ROWS[0]),
-    "Agent needs a cost family, got costs=LinearCosts(T=12, dim=3); write costs=Linear(), the costs without their data.":
+    (
+        "costs must be a cost family, got LinearCosts(T=12, dim=3). Use costs=Linear(), the costs "
+        "without their data."
+    ):
         lambda: kl.Agent(kl.GD(SIMPLEX, 2.0), costs=kl.LinearCosts(ROWS)),  # pyright: ignore[reportArgumentType]
-    "Agent needs a cost family, got costs='linear'; write costs=Pinball(short=4.0).":
+    "costs must be a cost family, got 'linear'. Use costs=Pinball(short=4.0).":
         lambda: kl.Agent(kl.GD(SIMPLEX, 2.0), costs="linear"),  # pyright: ignore[reportArgumentType]
-    "Agent needs costs of the learner's family, Linear(), got costs=Quadratic(); give both the same one.":
+    "costs must be of the learner's family, Linear(), got Quadratic(). Give both the same one.":
         lambda: kl.Agent(kl.LastValue(SIMPLEX), costs=kl.Quadratic()),
-    "Pinball needs one short or 3 of them, got short=[1.0, 2.0]; give one number, or one per coordinate.":
+    "short must be one number or 3, one per coordinate, got 2.":
         lambda: kl.Agent(kl.GD(SIMPLEX, 2.0), costs=kl.Pinball([1.0, 2.0])),
-    "Agent needs 3 distinct column names, one per coordinate, got columns=['eu', 'us']; "
-    "write columns=['eu', 'us', ...], or {'demand': 'capacity'} where a decision has names of its own.":
+    (
+        "columns must be 3 distinct column names, one per coordinate, got ['eu', 'us']. Use "
+        "columns=['eu', 'us', ...], or {'demand': 'capacity'} where a decision has names of its own."
+    ):
         lambda: kl.Agent(kl.GD(SIMPLEX, 2.0), columns=["eu", "us"]),
-    "Agent needs a movement cost, or one of 'l2', 'l1', 'tv', 'squared', 'impact', 'fee', got movement='l3'; "
-    "write 'l2', or L2Movement(1.0).":
-        lambda: kl.Agent(kl.GD(SIMPLEX, 2.0), movement="l3"),
-    "Agent needs a movement cost with one weight, got movement=L2Movement(weight=[1.0, 2.0]); write movement=L2Movement(1.0).":
+    "movement must have a single weight, got L2Movement(weight=[1.0, 2.0]). Use movement=L2Movement(1.0).":
         lambda: kl.Agent(kl.GD(SIMPLEX, 2.0), movement=kl.L2Movement([1.0, 2.0])),
-    "Agent needs guards with its own movement, TVMovement(), got guards=Guards(movement=L1Movement()); "
-    "leave out the movement of the guards.":
+    (
+        "The agent's movement is TVMovement(), that of its guards L1Movement(). Leave out the movement "
+        "of the guards."
+    ):
         lambda: kl.Agent(kl.GD(SIMPLEX, 2.0), movement="tv", guards=kl.Guards(movement=kl.L1Movement())),
-    "Agent needs an origin that JSON can hold, got origin=[]; give a dict of plain values.":
+    "origin must be a dict of plain values, got [].":
         lambda: kl.Agent(kl.GD(SIMPLEX, 2.0), origin=[]),  # pyright: ignore[reportArgumentType]
-    "Agent needs costs for hitting, got costs=None; build it with costs=Linear(), say.":
+    "hitting needs costs. Build the agent with costs=Linear(), for example.":
         lambda: kl.Agent(kl.GD(SIMPLEX, 2.0)).hitting,
 }  # fmt: skip
 
@@ -260,7 +280,7 @@ def test_misuse_is_refused_with_a_remedy(message):
 )  # fmt: skip
 def test_the_terms_of_a_stored_agent_do_not_change(file, changed):
     (name,) = changed
-    with pytest.raises(InvalidInput, match=f"Agent.open needs the {name} of 'agent' in"):
+    with pytest.raises(InvalidInput, match=f"{name} must be .*, as stored for 'agent' in"):
         open_twice(file, **changed)
 
 
@@ -288,9 +308,15 @@ def test_an_agent_goes_on_in_a_store_as_it_was_in_memory(file, guards):
         file, make_agent("k-lazyGD", guards=guards, origin={"trace": "march.csv"}), name="eu"
     ) as stored:
         assert remember(stored) == remember(agent)  # what there is goes on
-    with pytest.raises(InvalidInput, match="leave costs out: the agent has its own"):
+    with pytest.raises(
+        InvalidInput,
+        match=r"costs out: the agent Agent\(KLazyGD",
+    ):
         kl.Agent.open(file, agent, costs=kl.Linear())
-    with pytest.raises(InvalidInput, match=r"Agent\.open needs the costs of 'eu'"):
+    with pytest.raises(
+        InvalidInput,
+        match=r"costs must be Pinball\(.*\), as stored for 'eu' in .*, got Quadratic\(\).",
+    ):
         kl.Agent.open(file, make_agent("k-lazyGD", "quadratic"), name="eu")
 
 
@@ -302,7 +328,10 @@ def test_a_row_that_comes_too_late_is_costed_at_the_point_of_its_round(file):
     first = open_shared(file)
     second = open_shared(file)
     first.observe(ROWS[0])
-    with pytest.raises(kl.types.Overtaken, match=r"Agent\.observe came too late: round t=1 of 'agent'"):
+    with pytest.raises(
+        kl.types.Overtaken,
+        match=r"Another process ended round t=1 of 'agent'. Play agent.x of round t=2, or use retry=True.",
+    ):
         second.observe(ROWS[1])
     first.observe(ROWS[1])
     second.observe(ROWS[2], retry=True)
@@ -373,9 +402,21 @@ class TestForecasts:
 
     def test_of_a_learner_that_takes_none_is_refused_and_so_is_a_bad_one(self):
         agent = kl.Agent(kl.GD(SIMPLEX, 2.0), costs=kl.Linear(), columns=COLUMNS)
-        with pytest.raises(InvalidInput, match=r"Agent\.observe needs a learner that accepts hints"):
+        with pytest.raises(
+            InvalidInput,
+            match=(
+                r"GD\(domain=Simplex\(dim=3\), sigma=Constant\(s=2.0\)\) takes no hints. Use MemoryGD, or "
+                r"auto\(..., hints=True\)."
+            ),
+        ):
             agent.observe(name_row(ROWS[0]), name_row(ROWS[1]))
         agent = kl.Agent(kl.MemoryGD(SIMPLEX, 2.0, kl.memories.Full()), costs=kl.Linear(), columns=COLUMNS)
-        with pytest.raises(InvalidInput, match="missing='us', 'asia'"):
+        with pytest.raises(
+            InvalidInput,
+            match=(
+                r"The row has no 'us', 'asia'; it must have the columns 'eu', 'us', 'asia'. Give every column a "
+                r"number."
+            ),
+        ):
             agent.observe(name_row(ROWS[0]), {"eu": 1.0})
         assert agent.t == 1

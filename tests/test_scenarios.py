@@ -112,18 +112,12 @@ def test_studies_can_name_them(name):
 
 
 REFUSED = {
-    "tracking needs step >= 0, got step=-1; give zero or a positive number.": lambda: tracking(0, step=-1),
-    "sea needs jump <= 2, the width of the ball, got jump=3; use 1.0.": lambda: sea(0, jump=3),
-    "data_centre needs centres >= 1, got centres=0; give the number of coordinates.": lambda: data_centre(
-        0, centres=0
-    ),
-    "drifting_regression needs a horizon T >= 1, got T=0; give the number of rounds.": lambda: (
-        drifting_regression(0, T=0)
-    ),
-    "DelayCosts needs loads > 0, got loads=0.0; leave out what is idle.": lambda: DelayCosts([[0.0]]),
-    "RegressionCosts needs shape (1,), got outcomes of shape=(2,); give one number per coordinate.": (
-        lambda: RegressionCosts([[1.0]], [1.0, 2.0])
-    ),
+    "step must not be negative, got -1.": lambda: tracking(0, step=-1),
+    "jump must be at most 2, the width of the ball, got 3.": lambda: sea(0, jump=3),
+    "centres must be an integer of at least 1, got 0.": lambda: data_centre(0, centres=0),
+    "T must be an integer of at least 1, got 0.": lambda: drifting_regression(0, T=0),
+    "loads must be above 0, got 0.0. Leave out idle coordinates.": lambda: DelayCosts([[0.0]]),
+    "outcomes must have shape (1,), got (2,).": (lambda: RegressionCosts([[1.0]], [1.0, 2.0])),
 }
 
 

@@ -303,15 +303,23 @@ def test_what_a_set_says_about_its_projection_is_not_inherited_by_one_with_anoth
     assert np.isnan(Shrunk([0, 0], [1, 1]).margin(y)).all()
     assert not Shrunk([0, 0], [1, 1]).separable
     assert Outspoken([0, 0], [1, 1]).margin(y).tolist() == [2.0, 0.0]
-    with pytest.raises(ValueError, match="Guards needs a Box, Simplex, CappedSimplex or Product of these"):
-        Shrunk([0, 0], [1, 1]).check_whole("Guards")
+    with pytest.raises(
+        ValueError,
+        match=(
+            "The set must be a Box, Simplex, CappedSimplex or Product of these for integers, got "
+            r"Shrunk\(lower=\[0.0, 0.0\], upper=\[1.0, 1.0\]\)."
+        ),
+    ):
+        Shrunk([0, 0], [1, 1]).check_whole()
 
 
 @pytest.mark.parametrize("domain", [s for s in SETS if isinstance(s, kl.L2Ball | kl.Intersection)], ids=repr)
 def test_a_set_without_whole_points_refuses_and_has_none(domain):
     x = domain.start
-    with pytest.raises(ValueError, match="for integers, got domain="):
-        domain.check_whole("Guards")
+    with pytest.raises(
+        ValueError, match="set must be a Box, Simplex, CappedSimplex or Product of these for integers, got"
+    ):
+        domain.check_whole()
     for ask in (
         lambda: domain.nearest_whole(x),
         lambda: domain.count_units(x),

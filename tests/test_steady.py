@@ -143,31 +143,34 @@ def test_blocks_bound_the_jumps_of_a_strongly_adaptive_learner():
     [
         (
             lambda: kl.contrib.Blocks(ANY, 3),
-            "Blocks needs a learner, got learner=None; write Blocks(GD(L2Ball(5), 1.0), ...).",
+            "learner must be a Learner such as GD(L2Ball(5), 1.0), got None.",
         ),
         (
             lambda: kl.contrib.Blocks(kl.GD(kl.L2Ball(2), 1.0), 0),
-            "Blocks needs length >= 1, got length=0; give the rounds of a block.",
+            "length must be an integer of at least 1, got 0.",
         ),
         (
             lambda: kl.contrib.Blocks(kl.FollowTheLeader(kl.Box(0, 1), family=kl.Pinball()), 3),
-            "Blocks needs a learner that is told gradients, got learner.family=Pinball(",
+            (
+                "learner must take gradients, got FollowTheLeader(domain=Box(lower=[0.0], upper=[1.0]), "
+                "family=Pinball(short=[1.0], excess=[1.0]))."
+            ),
         ),
         (
             lambda: kl.contrib.SteadyAdaptive(kl.L2Ball(2), 0, 1.0),
-            "SteadyAdaptive needs a horizon T >= 1, got T=0; give the number of rounds, or more.",
+            "T must be an integer of at least 1, got 0.",
         ),
         (
             lambda: kl.contrib.SteadyAdaptive(kl.contrib.Space(2), 10, 1.0),
-            "SteadyAdaptive needs a bounded set, got domain=Space(dim=2)",
+            "domain must be bounded, got Space(dim=2). Use L2Ball(...) or contrib.CoinBetting.",
         ),
         (
             lambda: kl.contrib.SteadyAdaptive(ANY, 10, 1.0),
-            "SteadyAdaptive needs a set to play on, got domain=None",
+            "domain must be a ConvexSet such as L2Ball(5), got None.",
         ),
         (
             lambda: kl.contrib.SteadyAdaptive(kl.L2Ball(2), 10, 1.0).bound(0),
-            "SteadyAdaptive.bound needs length >= 1, got length=0; give the rounds of an interval.",
+            "length must be an integer of at least 1, got 0.",
         ),
     ],
 )

@@ -120,57 +120,64 @@ class Halting(kl.KLazyGD):
 
 
 REFUSED = {
-    "certify needs a learner with a certificate, got learner=SAder; use certify_experts.": lambda t: certify(
+    "SAder has no certificate. Use certify_experts.": lambda t: certify(
         kl.run(kl.SAder([kl.GD(kl.L2Ball(3), 1.0)]), np.ones((3, 3)), engine="step"), np.zeros(3)
     ),
-    "certify needs a comparator in L2Ball(dim=2), got u=a point outside; project it first.": lambda t: (
-        certify(t, [2.0, 0.0])
+    "u must be in L2Ball(dim=2), got a point outside. Use domain.project(u).": lambda t: certify(
+        t, [2.0, 0.0]
     ),
-    "certify needs a run from the start, got state.t=7; run it from the start.": lambda t: certify(
+    "trace must start in round 1, got one from round 4. Run it without a state.": lambda t: certify(
         kl.run(kl.GD(kl.L2Ball(2), 1.0), np.ones((3, 2)), state=t.state, engine="step"), [0.0, 0.0]
     ),
-    "certify_experts needs a run of a SAder, a Leader or a BetterOfTwo, got learner=GD(": lambda t: (
-        certify_experts(t)
-    ),
-    "diagnose needs a run of GD, LazyGD, KLazyGD, KLazyFTRL, MemoryGD, CentredOMD, SAder or Leader, got learner=Patient;": (
+    (
+        "trace must be of a SAder, Leader or BetterOfTwo, got GD(domain=L2Ball(dim=2), "
+        "sigma=Constant(s=1.0))."
+    ): lambda t: certify_experts(t),
+    (
+        "Only runs of GD, LazyGD, KLazyGD, KLazyFTRL, MemoryGD, CentredOMD, SAder and Leader can be "
+        "diagnosed, got Patient."
+    ): (
         lambda t: kl.run(
             kl.contrib.Patient(kl.L2Ball(3), 1.0, 0.5), np.ones((3, 3)), engine="step"
         ).diagnose()
     ),
-    "certify needs a learner with a certificate, got learner=Halting; certify the learners that it is made of.": (
+    "Halting has no certificate.": (
         lambda t: certify(kl.run(Halting(kl.L2Ball(2), 1.0, 2), np.ones((3, 2))), np.zeros(2))
     ),
-    "diagnose needs a run of GD, LazyGD, KLazyGD, KLazyFTRL, MemoryGD, CentredOMD, SAder or Leader, got learner=Halting;": (
-        lambda t: kl.run(Halting(kl.L2Ball(2), 1.0, 2), np.ones((3, 2))).diagnose()
-    ),
-    "step_picture needs one of GD, LazyGD, KLazyGD or KLazyFTRL, got learner=Halting; draw one of these.": (
-        lambda t: step_picture(Halting(kl.L2Ball(2), 1.0, 2), np.ones((3, 2)), 2)
-    ),
-    "theorem_5 needs shape (3,), got moves of shape=(2,); give one movement per round.": lambda t: theorem_5(
+    (
+        "Only runs of GD, LazyGD, KLazyGD, KLazyFTRL, MemoryGD, CentredOMD, SAder and Leader can be "
+        "diagnosed, got Halting."
+    ): (lambda t: kl.run(Halting(kl.L2Ball(2), 1.0, 2), np.ones((3, 2))).diagnose()),
+    (
+        "learner must be a GD, LazyGD, KLazyGD or KLazyFTRL, got Halting(domain=L2Ball(dim=2), "
+        "sigma=Constant(s=1.0), k=2)."
+    ): (lambda t: step_picture(Halting(kl.L2Ball(2), 1.0, 2), np.ones((3, 2)), 2)),
+    "moves must have shape (3,), one per round, got (2,).": lambda t: theorem_5(
         3, 1.0, 1.0, 0.0, 1.0, 1, moves=[1.0, 1.0]
     ),
-    "Trace.diagnose needs a run from the start, got state.t=7;": lambda t: kl.run(
-        kl.GD(kl.L2Ball(2), 1.0), np.ones((3, 2)), state=t.state, engine="step"
+    "trace must start in round 1, got one from round 3. Run it without a state.": lambda t: kl.run(
+        kl.GD(kl.L2Ball(2), 1.0), np.ones((3, 2)), state=t.state._replace(t=3), engine="step"
     ).diagnose(),
-    "certify needs a sigma that never decreases, got sigma=Falling(); the proof needs it.": lambda t: certify(
+    "For a certificate sigma must never decrease, got Falling().": lambda t: certify(
         kl.run(kl.GD(kl.L2Ball(2), Falling()), np.ones((3, 2))), [0.0, 0.0]
     ),
-    "theorem_5 needs a slack k >= 1, got k=-5;": lambda t: theorem_5(3, 1.0, 1.0, 0.0, 1.0, -5),
-    "theorem_5 needs moves >= 0, got moves=-1.0;": lambda t: theorem_5(
+    "k must be an integer of at least 1, got -5. Use k=1 for greedy GD.": lambda t: theorem_5(
+        3, 1.0, 1.0, 0.0, 1.0, -5
+    ),
+    "moves must not be negative, got -1.0. They are lengths of steps.": lambda t: theorem_5(
         1, 1.0, 1.0, 0.0, 1.0, 1, moves=[-1.0]
     ),
-    "ensemble_lemma needs prior <= 1, got prior=2.0;": lambda t: ensemble_lemma(3, 1.0, 1.0, 2.0),
-    "resonance needs a learner with a sigma, got learner=LastValue(": lambda t: resonance(
+    "prior must be at most 1, got 2.0.": lambda t: ensemble_lemma(3, 1.0, 1.0, 2.0),
+    (
+        "learner must have a sigma, as KLazyGD(L2Ball(2), 5.0, k=50) does, got "
+        "LastValue(domain=Box(lower=[-1.0], upper=[1.0]), family=Linear())."
+    ): lambda t: resonance(
         kl.LastValue(kl.Box(-1, 1))  # pyright: ignore
     ),
-    "resonance needs shape (d,), got lengths of shape=(0,);": lambda t: resonance(
-        kl.GD(kl.L2Ball(1), 1.0), []
-    ),
-    "square_wave needs T >= k=10, one block at least, got T=5; play longer.": lambda t: square_wave(10, 5),
-    "square_wave needs a slack k >= 2, got k=1; greedy GD has no such wave.": lambda t: square_wave(1, 10),
-    "square_wave needs 1 to T//k=2 active blocks, got active=3; choose one of these.": lambda t: square_wave(
-        4, 10, 3
-    ),
+    "lengths must have shape (d,), got (0,).": lambda t: resonance(kl.GD(kl.L2Ball(1), 1.0), []),
+    "T must be at least k=10, got 5.": lambda t: square_wave(10, 5),
+    "k must be an integer of at least 2, got 1. Greedy GD has no such wave.": lambda t: square_wave(1, 10),
+    "active must be at most T//k=2, got 3.": lambda t: square_wave(4, 10, 3),
 }
 
 
@@ -178,7 +185,9 @@ def test_a_trace_from_a_file_has_no_learner_to_certify_or_diagnose(tmp_path):
     kl.run(kl.GD(kl.L2Ball(2), 1.0), np.ones((3, 2)), engine="step").save(tmp_path / "trace.npz")
     loaded = kl.types.Trace.load(tmp_path / "trace.npz")
     for ask in (loaded.diagnose, lambda: certify(loaded, [0.0, 0.0])):
-        with pytest.raises(ValueError, match=r"got .* loaded from a file; run it again"):
+        with pytest.raises(
+            ValueError, match=r"A trace from a file does not have its learner and costs. Run it again."
+        ):
             ask()
 
 

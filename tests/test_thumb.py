@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import klazy as kl
+from klazy.base.checks import InvalidInput
 from klazy.game.game import Game
 from klazy.game.run import play_by_rows
 
@@ -79,7 +80,7 @@ def play_slowly(learner, rows):
 
 def run_by_rows(learner, costs, *, movement=None, x0=None, state=None, record="actions"):
     """As `run` plays them where there is no kernel."""
-    game = Game.check("run", learner.domain, costs, movement, x0, learner)
+    game = Game.check(learner.domain, costs, movement, x0, learner)
     return play_by_rows(learner, game, learner.init() if state is None else state, record)
 
 
@@ -113,7 +114,7 @@ class TestEveryRule:
             assert np.array_equal(np.vstack(points), whole.x)
 
     def test_refuses_costs_of_another_family(self, family, domain):
-        with pytest.raises(kl.base.checks.InvalidInput, match="needs costs of the family"):
+        with pytest.raises(kl.base.checks.InvalidInput, match="must be of the learner's family,"):
             kl.run(kl.LastValue(domain, family=family), kl.contrib.HingeCosts(np.ones((4, 3)), np.ones(4)))
 
 
@@ -202,22 +203,22 @@ def test_a_subclass_with_a_step_of_its_own_is_not_played_by_rows():
 @pytest.mark.parametrize(
     ("make", "complaint"),
     [
-        (lambda: kl.MovingAverage(SIMPLEX, 0), "MovingAverage needs window >= 1, got window=0; count it in rounds."),
-        (lambda: kl.MovingAverage(SIMPLEX, 10**9), "MovingAverage needs window <= 10000000, got window=1000000000"),
-        (lambda: kl.Periodic(SIMPLEX, 2.5), "Periodic needs every >= 1, got every=2.5; count it in rounds."),  # pyright: ignore[reportArgumentType]
-        (lambda: kl.MinimumHold(SIMPLEX, 1, -1), "MinimumHold needs window >= 1, got window=-1; count it in rounds."),
-        (lambda: kl.DeadBand(SIMPLEX, 1.0, 2.0), "DeadBand needs a movement cost, got movement=1.0; write L2Movement"),  # pyright: ignore[reportArgumentType]
-        (lambda: kl.DeadBand(SIMPLEX, PRICE, 0.0), "DeadBand needs horizon > 0, got horizon=0.0"),
-        (lambda: kl.LastValue(SIMPLEX, family="linear"), "LastValue needs a family of costs, got family='linear'"),  # pyright: ignore[reportArgumentType]
+        (lambda: kl.MovingAverage(SIMPLEX, 0), "window must be an integer of at least 1, got 0. Count it in rounds."),
+        (lambda: kl.MovingAverage(SIMPLEX, 10**9), "window must be at most 10000000, got 1000000000."),
+        (lambda: kl.Periodic(SIMPLEX, 2.5), "every must be an integer of at least 1, got 2.5. Count it in rounds."),  # pyright: ignore[reportArgumentType]
+        (lambda: kl.MinimumHold(SIMPLEX, 1, -1), "window must be an integer of at least 1, got -1. Count it in rounds."),
+        (lambda: kl.DeadBand(SIMPLEX, 1.0, 2.0), "movement must be a Movement such as L2Movement(1.0), got 1.0."),  # pyright: ignore[reportArgumentType]
+        (lambda: kl.DeadBand(SIMPLEX, PRICE, 0.0), "horizon must be above 0, got 0.0."),
+        (lambda: kl.LastValue(SIMPLEX, family="linear"), "family must be a Family such as Quadratic(), got 'linear'."),  # pyright: ignore[reportArgumentType]
         (lambda: kl.SAder([kl.GD(BOX, 1.0), kl.LastValue(BOX, family=kl.Quadratic())]).init(),
-         "SAder needs experts that take gradients, got experts[1].family=Quadratic(); an ensemble tells them gradients"),
-        (lambda: kl.Fixed(3), "Fixed needs a set to play on, got domain=3; write Fixed"),  # pyright: ignore[reportArgumentType]
-        (lambda: kl.Fixed(SIMPLEX, start=[1.0, 1.0, 1.0]), "Fixed needs a start point in Simplex"),
-        (lambda: kl.Pinball([]), "Pinball needs short >= 0, got short=[]"),
+         "The experts of SAder must take gradients, but experts[1].family is Quadratic(). Use Leader."),
+        (lambda: kl.Fixed(3), "domain must be a ConvexSet such as L2Ball(5), got 3."),  # pyright: ignore[reportArgumentType]
+        (lambda: kl.Fixed(SIMPLEX, start=[1.0, 1.0, 1.0]), "start must be in Simplex(dim=3), got [1.0, 1.0, 1.0]."),
+        (lambda: kl.Pinball([]), "short must be a number or one per coordinate, none negative, got []."),
     ],
 )  # fmt: skip
 def test_bad_arguments_are_refused(make, complaint):
-    with pytest.raises(ValueError, match="needs") as refused:
+    with pytest.raises(InvalidInput) as refused:
         make()
     assert str(refused.value).startswith(complaint)
 

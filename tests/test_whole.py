@@ -182,23 +182,26 @@ class TestLazyCapacity:
 
 
 REFUSALS = {
-    "LazyCapacity needs a Box, got domain=L2Ball(dim=2); write LazyCapacity(Box(0, 100)).": (
+    "domain must be a Box such as Box(0, 100), got L2Ball(dim=2).": (
         lambda: kl.contrib.LazyCapacity(kl.L2Ball(2))
     ),
-    "LazyCapacity needs a price of each coordinate, such as L1Movement or AsymmetricMovement, got movement=SwitchFee(); ": (
+    "movement must charge by coordinate, as L1Movement and AsymmetricMovement do, got SwitchFee().": (
         lambda: kl.contrib.run_ahead(kl.contrib.LazyCapacity(BIN), [[1.0]], movement="fee")
     ),
-    "LazyCapacity needs one weight for all rounds, got movement=L1Movement(weight=[1.0, 2.0]); ": (
+    "movement must have one weight for all rounds, got L1Movement(weight=[1.0, 2.0]). Use their mean.": (
         lambda: kl.contrib.run_ahead(kl.contrib.LazyCapacity(BIN), [[1.0], [1.0]], movement=kl.L1Movement([1.0, 2.0]))
     ),
-    "LazyCapacity needs costs that are sums over coordinates (linear, quadratic, pinball), or one dimension, got costs=": (
+    (
+        "In several dimensions costs must be sums over coordinates (linear, quadratic, pinball), got "
+        "HingeCosts(T=2, dim=2)."
+    ): (
         lambda: kl.contrib.run_ahead(
             kl.contrib.LazyCapacity(kl.Box([0.0, 0.0], [1.0, 1.0])),
             kl.contrib.HingeCosts(np.ones((2, 2)), [1.0, -1.0]),
             movement="l1",
         )
     ),
-    "offline_optimum needs a Box, Simplex, CappedSimplex or Product of these for integers, got domain=L2Ball(dim=2); use": (
+    "The set must be a Box, Simplex, CappedSimplex or Product of these for integers, got L2Ball(dim=2).": (
         lambda: kl.offline_optimum([[1.0, 2.0]], kl.L2Ball(2), integers=True)
     ),
 }  # fmt: skip

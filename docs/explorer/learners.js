@@ -21,22 +21,20 @@ function memoryStep({ t, x, n }, g, sigma) {
 const FAMILY = { greedy: "greedy", anchored: "anchored", memory: "memory" };
 const RULES = {
   gd: { title: "GD", family: FAMILY.greedy },
-  klazy: { title: "k-lazyGD", owner: "KLazyGD", letter: "k", family: FAMILY.anchored, starts: (t, k) => (t - 1) % k === 0 },
+  klazy: { title: "k-lazyGD", letter: "k", family: FAMILY.anchored, starts: (t, k) => (t - 1) % k === 0 },
   lazy: { title: "LazyGD", family: FAMILY.anchored, starts: () => false },
   forget: { title: "Forget", family: FAMILY.memory, theta: () => 0 },
   full: { title: "Full", family: FAMILY.memory, theta: () => 1 },
-  clock: { title: "Clock", owner: "Clock", letter: "k", family: FAMILY.memory, theta: (t, raw, k) => (t % k === 0 ? 0 : 1) },
-  decay: { title: "Decay", owner: "Decay", letter: "m", family: FAMILY.memory, theta: (t, raw, m) => 1 - 1 / m },
+  clock: { title: "Clock", letter: "k", family: FAMILY.memory, theta: (t, raw, k) => (t % k === 0 ? 0 : 1) },
+  decay: { title: "Decay", letter: "m", family: FAMILY.memory, theta: (t, raw, m) => 1 - 1 / m },
   clip: {
     title: "Clip",
-    owner: "Clip",
     letter: "kappa",
     family: FAMILY.memory,
     theta: (t, raw, kappa) => (norm(raw) > kappa ? kappa / norm(raw) : 1),
   },
   event: {
     title: "Event",
-    owner: "Event",
     letter: "kappa",
     family: FAMILY.memory,
     theta: (t, raw, kappa) => (norm(raw) > kappa ? 0 : 1),

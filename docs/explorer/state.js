@@ -31,14 +31,14 @@ function linkOf(state) {
 
 function learnerFrom(word) {
   const [rule, ...parts] = word.split(",");
-  oneOf(rule, RULES, "rule", "a learner");
+  oneOf(rule, RULES, "rule");
   const letter = RULES[rule].letter;
   const given = letter ? parts.shift() ?? "" : "";
   if (letter && !given.startsWith(letter)) {
-    throw refusal(RULES[rule].owner, `its ${letter}`, letter, given.slice(0, 20), `write ${rule},${letter}5,s10`);
+    throw refusal(letter, "be given", given.slice(0, 20), `Write ${rule},${letter}5,s10.`);
   }
   const [, schedule, sigma] = /^(sqrt|s)(.*)$/.exec(parts.join(",")) ?? [];
-  if (!schedule) throw refusal("a learner", "its sigma", "sigma", parts.join(",").slice(0, 20), "end it with s10 or sqrt60");
+  if (!schedule) throw refusal("sigma", "be given", parts.join(",").slice(0, 20), "Write s10 or sqrt60 at the end.");
   const number = ruleNumber(rule, letter ? given.slice(letter.length) : "");
   return { rule, number, schedule, sigma: sigmaNumber(schedule, sigma) };
 }
@@ -46,7 +46,7 @@ function learnerFrom(word) {
 function learnersFrom(text) {
   const learners = text.split(";").map(learnerFrom);
   if (learners.length > MOST.learners) {
-    throw refusal("the picture", `1 to ${MOST.learners} learners`, "learners", learners.length, "leave some out");
+    throw refusal("learners", `be 1 to ${MOST.learners}`, learners.length);
   }
   return learners;
 }
@@ -59,33 +59,33 @@ function strokesFrom(text) {
 }
 
 function roundFrom(text, state) {
-  const t = finite(text, "t", "a link");
+  const t = finite(text, "t");
   if (t < 0 || t > roundsOf(state) || !Number.isInteger(t)) {
-    throw refusal("a link", `a round t from 0 to T=${roundsOf(state)}`, "t", t, "another is shown");
+    throw refusal("t", `be from 0 to T=${roundsOf(state)}`, t);
   }
   return t;
 }
 
 function shownFrom(text, state) {
-  const shown = finite(text, "show", "a link");
+  const shown = finite(text, "show");
   if (state.learners[shown - 1]) return shown - 1;
-  throw refusal("a link", `show from 1 to ${state.learners.length}`, "show", shown, "the first is shown");
+  throw refusal("show", `be from 1 to ${state.learners.length}`, shown, "The first is shown.");
 }
 
 // In an order in which each needs only those before it.
 const READ = {
-  set: (text, state) => (state.set = oneOf(text, SETS, "set", "a link")),
-  seq: (text, state) => Object.assign(state, { seq: oneOf(text, SEQUENCES, "seq", "a link") }, defaultsOf(text)),
+  set: (text, state) => (state.set = oneOf(text, SETS, "set")),
+  seq: (text, state) => Object.assign(state, { seq: oneOf(text, SEQUENCES, "seq") }, defaultsOf(text)),
   T: (text, state) => (state.T = horizon(text)),
   length: (text, state) => (state.length = phaseLength(text)),
   seed: (text, state) => (state.seed = seedNumber(text)),
   draw: (text, state) => (state.drawn = strokesFrom(text)),
   lambda: (text, state) => (state.lambda = movementWeight(text)),
   l: (text, state) => (state.learners = learnersFrom(text)),
-  close: (text, state) => (state.close = oneOf(text, { 0: 0, 1: 1 }, "close", "a link") === "1"),
+  close: (text, state) => (state.close = oneOf(text, { 0: 0, 1: 1 }, "close") === "1"),
   show: (text, state) => (state.show = shownFrom(text, state)),
   t: (text, state) => (state.t = roundFrom(text, state)),
-  speed: (text, state) => (state.speed = Number(oneOf(text, Object.fromEntries(SPEEDS.map((v) => [v, v])), "speed", "a link"))),
+  speed: (text, state) => (state.speed = Number(oneOf(text, Object.fromEntries(SPEEDS.map((v) => [v, v])), "speed"))),
 };
 
 // What a sequence brings along when it is chosen.
@@ -128,7 +128,7 @@ function stateFrom(link) {
   };
   for (const key of Object.keys(READ)) if (Object.hasOwn(said, key)) attempt(() => READ[key](said[key], state));
   for (const key of Object.keys(said)) {
-    if (!Object.hasOwn(READ, key)) attempt(() => oneOf(key, READ, "key", "a link"));
+    if (!Object.hasOwn(READ, key)) attempt(() => oneOf(key, READ, "key"));
   }
   const alone = problems.length;
   attempt(() => checkTogether(state));

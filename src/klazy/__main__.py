@@ -4,7 +4,7 @@ import os
 import sys
 from typing import NoReturn
 
-from klazy.base.checks import InvalidInput, invalid
+from klazy.base.checks import InvalidInput
 from klazy.base.install import MissingPackage, make_missing
 from klazy.base.signals import end_at_signals
 
@@ -41,15 +41,9 @@ def main() -> None:
         sys.exit(2)
     # The disk may be full, for example.
     except OSError as failed:
-        say(str(_explain(failed)), file=sys.stderr)
+        where = "standard output" if failed.filename is None else failed.filename
+        say(f"Cannot read or write {where}: {failed.strerror or repr(failed)}.", file=sys.stderr)
         _end(2)
-
-
-def _explain(failed: OSError) -> InvalidInput:
-    where = "standard output" if failed.filename is None else failed.filename
-    return invalid(
-        "klazy", "files that it can read and write", "file", where, failed.strerror or repr(failed)
-    )
 
 
 def _end(status: int) -> NoReturn:

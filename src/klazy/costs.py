@@ -19,12 +19,12 @@ from klazy.base.checks import (
     FINITE,
     LARGEST,
     Array,
-    invalid,
+    InvalidInput,
+    integer,
     positive,
     real_array,
     rows,
     vector,
-    whole,
 )
 from klazy.families import (
     Family,
@@ -152,7 +152,7 @@ class Costs(ABC):
         """
 
     def check_finite(self) -> None:
-        """Refuse data with NaN or inf, saying where; costs without data have nothing to refuse."""
+        """Reject data with NaN or inf; costs without data have nothing to check."""
         return
 
     def arrays(self) -> tuple[Array, Array, Array]:
@@ -186,26 +186,21 @@ class FamilyCosts(Costs):
     ) -> None:
         self._family = family
         self.name = name
-        self.data = rows(data, name, self._owner, limit=limit)
+        self.data = rows(data, name, limit=limit)
         self.T = len(self.data)
         self.dim = self.data.shape[1] - family.extras
         if self.dim < 1:
-            wanted = f"rows of at least {1 + family.extras} numbers"
-            raise invalid(self._owner, wanted, f"{name} of shape", self.data.shape, "give longer rows")
+            shape = self.data.shape
+            raise InvalidInput(f"{name} must have at least {1 + family.extras} columns, got shape {shape}.")
         names = read_columns(data)
         self.columns = None if names is None else names[: self.dim]
         family.check(self.dim)
-        family.check_rows(self.data, name, self._owner)
+        family.check_rows(self.data, name)
         if codes.code_of(family) is None:
             self._check_shapes()
 
-    @property
-    def _owner(self) -> str:
-        """The name in messages: of the class, or of the family where costs have no class of their own."""
-        return type(self._family if type(self) is FamilyCosts else self).__name__
-
     def _check_shapes(self) -> None:
-        """Refuse a family that does not act on the last axis: what it computes for many rows would be wrong."""
+        """Reject a family that does not act on the last axis: what it computes for many rows would be wrong."""
         # No length but the number of these rows is dim + 1, or else a family that mixes them up might go unnoticed.
         many = np.resize(self.data, (self.dim + 1, self.data.shape[1]))
         for some in (many[0], many):
@@ -213,9 +208,11 @@ class FamilyCosts(Costs):
             with np.errstate(all="ignore"):
                 shapes = np.shape(self._family.value(some, x)), np.shape(self._family.gradient(some, x))
             if shapes != (x.shape[:-1], x.shape):
-                wanted = f"a value of shape {x.shape[:-1]} and a gradient of shape {x.shape} at x of shape {x.shape}"
-                remedy = "act on the last axis, as np.vecdot and sum(axis=-1) do"
-                raise invalid(type(self._family).__name__, wanted, "shapes", shapes, remedy)
+                kind = type(self._family).__name__
+                raise InvalidInput(
+                    f"At x of shape {x.shape} {kind} must have a value of shape {x.shape[:-1]} and a gradient of shape "
+                    f"{x.shape}, got {shapes[0]} and {shapes[1]}. Act on the last axis, as sum(axis=-1) does."
+                )
 
     def __init_subclass__(cls) -> None:
         names = ("value", "values", "subgradient", "subgradients")
@@ -232,7 +229,7 @@ class FamilyCosts(Costs):
         return part
 
     def check_finite(self) -> None:
-        real_array(self.data, self.name, self._owner, limit=FINITE)
+        real_array(self.data, self.name, limit=FINITE)
 
     def value(self, t: int, x: Array) -> float:
         return float(self._family.value(self.data[t - 1], x))
@@ -264,7 +261,7 @@ class LinearCosts(FamilyCosts):
         The prices, or gradients, of shape (T, d).
     check : bool, optional
         Whether to search for NaN and inf now. False leaves that to :func:`~klazy.run`, which finds them on the way at no cost
-        and refuses them as well; it is what a bare array gets. Default: True.
+        and rejects them as well; it is what a bare array gets. Default: True.
 
     Raises
     ------
@@ -303,14 +300,9 @@ class QuadraticCosts(FamilyCosts):
     """
 
     def __init__(self, targets: ArrayLike, weight: ArrayLike = 1.0) -> None:
-        owner = type(self).__name__
-        given = rows(targets, "targets", owner)
-        weights = real_array(weight, "weight", owner)
-        each = (
-            np.full(len(given), weights)
-            if weights.ndim == 0
-            else vector(weights, "weight", owner, len(given))
-        )
+        given = rows(targets, "targets")
+        weights = real_array(weight, "weight")
+        each = np.full(len(given), weights) if weights.ndim == 0 else vector(weights, "weight", len(given))
         if each[0] > 0.0 and (each == each[0]).all():
             super().__init__(Quadratic(float(each[0])), given, "targets")
         else:
@@ -390,7 +382,7 @@ class HingeCosts(FamilyCosts):
     """
 
     def __init__(self, features: ArrayLike, labels: ArrayLike) -> None:
-        super().__init__(Hinge(), _label(features, labels, type(self).__name__), "features")
+        super().__init__(Hinge(), _label(features, labels), "features")
         self.columns = read_columns(features)
 
 
@@ -416,16 +408,16 @@ class LogisticCosts(FamilyCosts):
     """
 
     def __init__(self, features: ArrayLike, labels: ArrayLike) -> None:
-        super().__init__(Logistic(), _label(features, labels, type(self).__name__), "features")
+        super().__init__(Logistic(), _label(features, labels), "features")
         self.columns = read_columns(features)
 
 
-def _label(features: ArrayLike, labels: ArrayLike, owner: str) -> Array:
+def _label(features: ArrayLike, labels: ArrayLike) -> Array:
     """Multiply the features of every round by its label."""
-    given = rows(features, "features", owner)
-    signs = real_array(labels, "labels", owner)
+    given = rows(features, "features")
+    signs = real_array(labels, "labels")
     if signs.shape != (len(given),) or not np.isin(signs, (-1.0, 1.0)).all():
-        raise invalid(owner, f"T={len(given)} labels -1 or +1", "labels", labels, "recode the classes")
+        raise InvalidInput(f"labels must be {len(given)} numbers, each -1 or +1, got {labels}.")
     return signs[:, None] * given
 
 
@@ -462,27 +454,19 @@ class CallableCosts(Costs):
         value: Callable[[int, Array], float],
         subgradient: Callable[[int, Array], ArrayLike],
     ) -> None:
-        self.T = whole(T, "T", "CallableCosts", "a horizon T >= 1", "give the number of rounds")
-        self.dim = whole(
-            dim, "dim", "CallableCosts", "a dimension dim >= 1", "give the number of coordinates"
-        )
+        self.T = integer(T, "T")
+        self.dim = integer(dim, "dim")
         for name, function in (("value", value), ("subgradient", subgradient)):
             if not callable(function):
-                raise invalid(
-                    "CallableCosts",
-                    f"a function {name}(t, x)",
-                    name,
-                    repr(function),
-                    "give a Python function",
-                )
+                raise InvalidInput(f"{name} must be a function of t and x, got {function!r}.")
         self._value = value
         self._subgradient = subgradient
 
     def value(self, t: int, x: Array) -> float:
-        return _number(self._value(t, x.copy()), t, "CallableCosts")
+        return _number(self._value(t, x.copy()), t)
 
     def subgradient(self, t: int, x: Array) -> Array:
-        return vector(self._subgradient(t, x.copy()), f"subgradient({t})", "CallableCosts", self.dim).copy()
+        return vector(self._subgradient(t, x.copy()), f"subgradient({t})", self.dim).copy()
 
     def window(self, first: int, last: int) -> CallableCosts:
         def value(t: int, x: Array) -> float:
@@ -497,7 +481,7 @@ class CallableCosts(Costs):
 class FilteredCosts(Costs):
     r"""Costs that depend on the last m points: a round charges :math:`c_t(a_0 x_t + \dots + a_{m-1} x_{t-m+1})`.
 
-    So do heat that lingers, advertising that is remembered, stock in transit. A learner is told the cost of a point that is
+    So do heat that lingers, advertising that is remembered, stock in transit. A learner sees the cost of a point that is
     held, :math:`f_t(x) = c_t((a_0 + \dots + a_{m-1})\, x)`, and pays for moving what the difference to the real cost can be:
     with costs :math:`c_t` whose gradients are at most G,
 
@@ -529,7 +513,7 @@ class FilteredCosts(Costs):
 
     def __init__(self, costs: Costs | ArrayLike, kernel: ArrayLike) -> None:
         self.costs = as_costs(costs)
-        self.kernel = vector(kernel, "kernel", "FilteredCosts")
+        self.kernel = vector(kernel, "kernel")
         self.T = self.costs.T
         self.dim = self.costs.dim
         self.columns = self.costs.columns
@@ -572,8 +556,8 @@ class FilteredCosts(Costs):
         ValueError
             If x is not of shape (T, d), or x0 not of shape (d,).
         """
-        played = rows(x, "x", "FilteredCosts", self.dim, self.T)
-        before = played[0] if x0 is None else vector(x0, "x0", "FilteredCosts", self.dim)
+        played = rows(x, "x", self.dim, self.T)
+        before = played[0] if x0 is None else vector(x0, "x0", self.dim)
         padded = np.vstack((np.tile(before, (self.m - 1, 1)), played))
         mixed = np.zeros_like(played)
         for i, share in enumerate(self.kernel.tolist()):
@@ -621,42 +605,40 @@ class FilteredCosts(Costs):
         ValueError
             If G is not above zero.
         """
-        bound = positive(G, "G", "FilteredCosts.movement", "give a bound on the gradients' norms")
+        bound = positive(G, "G", "Give a bound on the gradients' norms.")
         return L2Movement(bound * float(np.arange(self.m) @ np.abs(self.kernel)))
 
 
 def rounds_of(costs: Costs) -> tuple[Callable[[int, Array], float], Callable[[int, Array], Array]]:
-    """Value and subgradient of these costs, looked at as they come where nobody has: a wrong shape would broadcast.
+    """Return functions for the value and the subgradient that check what your own costs return.
 
-    A float and an array of the right shape and type are let through at a glance: NaN in them is seen in the next round.
+    A wrong shape would broadcast. A float and an array of the right shape and type pass: the next round finds NaN in them.
     """
     if codes.code_of(costs) is not None or type(costs) is CallableCosts:
         return costs.value, costs.subgradient
-    owner = type(costs).__name__
     shape = (costs.dim,)
     kind = np.dtype(np.float64)
 
     def value(t: int, x: Array) -> float:
         found = costs.value(t, x)
-        return float(found) if isinstance(found, float) else _number(found, t, owner)
+        return float(found) if isinstance(found, float) else _number(found, t)
 
     def subgradient(t: int, x: Array) -> Array:
         found = costs.subgradient(t, x)
         fits = type(found) is np.ndarray and found.shape == shape and found.dtype is kind
-        return found if fits else vector(found, f"subgradient({t})", owner, costs.dim)
+        return found if fits else vector(found, f"subgradient({t})", costs.dim)
 
     return value, subgradient
 
 
-def _number(value: Any, t: int, owner: str) -> float:
+def _number(value: Any, t: int) -> float:
     """Return what a function gave for f_t(x) as a float; it may be infinite."""
-    remedy = "return f_t(x) as a float"
     if isinstance(value, np.ndarray) and value.ndim > 0:
-        raise invalid(owner, "one number", f"value({t}) of shape", value.shape, remedy)
+        raise InvalidInput(f"value({t}, x) must return one number, got an array of shape {value.shape}.")
     try:
         return float(value)
     except (TypeError, ValueError):
-        raise invalid(owner, "one number", f"value({t})", repr(value), remedy) from None
+        raise InvalidInput(f"value({t}, x) must return one number, got {value!r}.") from None
 
 
 def read_columns(data: Any) -> tuple[str, ...] | None:
@@ -666,5 +648,5 @@ def read_columns(data: Any) -> tuple[str, ...] | None:
 
 
 def as_costs(costs: Costs | ArrayLike) -> Costs:
-    """Costs from costs or from a bare array of gradients, one row per round."""
+    """Return costs as they are, and make linear ones from an array of gradients, one row per round."""
     return costs if isinstance(costs, Costs) else LinearCosts(costs, check=False)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from klazy.base.checks import Array, invalid, positive, real_array
+from klazy.base.checks import Array, InvalidInput, positive, real_array
 from klazy.base.config import Config
 from klazy.kernels import codes
 from klazy.sets import ConvexSet
@@ -96,7 +96,7 @@ class Family(Config, ABC):
     )  # fmt: skip
 
     def check(self, dim: int) -> None:
-        """Refuse parameters that do not fit rows of this length.
+        """Reject parameters that do not fit rows of this length.
 
         Parameters
         ----------
@@ -109,8 +109,8 @@ class Family(Config, ABC):
             If they do not fit.
         """
 
-    def check_rows(self, rows: Array, name: str, owner: str) -> None:
-        """Refuse rows that have no such cost.
+    def check_rows(self, rows: Array, name: str) -> None:
+        """Reject rows that have no such cost.
 
         Parameters
         ----------
@@ -118,8 +118,6 @@ class Family(Config, ABC):
             One row, or one per round.
         name : str
             What they are called.
-        owner : str
-            Who asks.
 
         Raises
         ------
@@ -127,7 +125,8 @@ class Family(Config, ABC):
             If numbers are not above zero that must be.
         """
         if self.positive and rows.min() <= 0.0:
-            raise invalid(owner, f"{name} > 0", name, rows.min(), "divide prices by the last")
+            message = f"{name} must be above 0, got {rows.min()}. Divide each price by the one before it."
+            raise InvalidInput(message)
 
     def costs(self, rows: ArrayLike) -> Costs:
         """Make costs of rows.
@@ -502,7 +501,7 @@ class Quadratic(Family):
     is_exact: ClassVar[bool] = True
 
     def __init__(self, weight: float = 1.0) -> None:
-        self._keep(weight=positive(weight, "weight", "Quadratic"))
+        self._keep(weight=positive(weight, "weight"))
 
     def value(self, row: Array, x: Array) -> Array:
         gap = x - row
@@ -543,10 +542,10 @@ class WeightedQuadratic(Family):
     extras: ClassVar[int] = 1
     is_exact: ClassVar[bool] = True
 
-    def check_rows(self, rows: Array, name: str, owner: str) -> None:
+    def check_rows(self, rows: Array, name: str) -> None:
         least = rows[..., -1].min()
         if least < 0.0:
-            raise invalid(owner, "weight >= 0", "weight", least, "a negative one is not convex")
+            raise InvalidInput(f"weight must not be negative, or costs are not convex, got {least}.")
 
     def value(self, row: Array, x: Array) -> Array:
         gap = x - row[..., :-1]
@@ -612,9 +611,10 @@ class Pinball(Family):
     def __init__(self, short: ArrayLike = 1.0, excess: ArrayLike = 1.0) -> None:
         prices = {}
         for name, given in (("short", short), ("excess", excess)):
-            price = np.atleast_1d(real_array(given, name, "Pinball"))
+            price = np.atleast_1d(real_array(given, name))
             if price.ndim != 1 or price.size == 0 or (price < 0).any():
-                raise invalid("Pinball", f"{name} >= 0", name, given, "a negative price is not convex")
+                message = f"{name} must be a number or one per coordinate, none negative, got {given}."
+                raise InvalidInput(message)
             if (price == price[0]).all():
                 price = price[:1]
             prices[name] = price
@@ -623,8 +623,9 @@ class Pinball(Family):
     def check(self, dim: int) -> None:
         for name, price in (("short", self.short), ("excess", self.excess)):
             if price.size not in (1, dim):
-                remedy = "give one number, or one per coordinate"
-                raise invalid("Pinball", f"one {name} or {dim} of them", name, price.tolist(), remedy)
+                raise InvalidInput(
+                    f"{name} must be one number or {dim}, one per coordinate, got {price.size}."
+                )
 
     def value(self, row: Array, x: Array) -> Array:
         return (self.short * np.maximum(row - x, 0.0) + self.excess * np.maximum(x - row, 0.0)).sum(axis=-1)

@@ -11,7 +11,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from klazy.base.checks import Array, coordinates, invalid, non_negative, real_array, rows
+from klazy.base.checks import Array, InvalidInput, coordinates, non_negative, real_array, rows
 from klazy.base.config import Config
 from klazy.families import LogWealth
 from klazy.kernels import codes
@@ -71,14 +71,7 @@ class Movement(Config, ABC):
     }
 
     def __init__(self, weight: ArrayLike = 1.0) -> None:
-        owner = type(self).__name__
-        weights = real_array(weight, "weight", owner)
-        if weights.ndim > 1 or weights.size == 0 or (weights < 0).any():
-            raise invalid(
-                owner, "weights >= 0, one or one per round", "weight", weight, "give a number or a vector"
-            )
-        kept = float(weights) if weights.ndim == 0 else weights
-        self._keep(weight=kept)
+        self._keep(weight=_check_prices(weight, "weight", "round"))
 
     @abstractmethod
     def distance(self, delta: Array) -> Array:
@@ -115,13 +108,7 @@ class Movement(Config, ABC):
         """
         weight = np.atleast_1d(self.weight)
         if weight.size not in (1, T):
-            raise invalid(
-                type(self).__name__,
-                f"one weight or T={T} of them",
-                "weights",
-                weight.size,
-                "give one per round",
-            )
+            raise InvalidInput(f"weight must be one number or {T}, one per round, got {weight.size}.")
         return weight
 
     def weight_at(self, t: int) -> float:
@@ -198,7 +185,7 @@ class Movement(Config, ABC):
         return 1.0
 
     def check(self, dim: int) -> None:
-        """Refuse prices per coordinate that do not fit the dimension.
+        """Reject prices per coordinate that do not fit the dimension.
 
         Parameters
         ----------
@@ -297,7 +284,7 @@ class WeightedL2Movement(Movement):
 
     def __init__(self, weight: ArrayLike = 1.0, *, scale: ArrayLike) -> None:
         super().__init__(weight)
-        self._keep(scale=_check_prices(scale, "scale", "WeightedL2Movement"))
+        self._keep(scale=_check_prices(scale, "scale"))
 
     def distance(self, delta: Array) -> Array:
         return np.sqrt((self.scale * delta**2).sum(axis=-1))
@@ -306,7 +293,7 @@ class WeightedL2Movement(Movement):
         return float(np.sqrt(np.max(self.scale)))
 
     def check(self, dim: int) -> None:
-        coordinates(self.scale, "scale", "WeightedL2Movement", dim)
+        coordinates(self.scale, "scale", dim)
 
     def prices(self, dim: int) -> Array:
         return np.full(dim, self.scale)
@@ -403,8 +390,8 @@ class AsymmetricMovement(Movement):
 
     def __init__(self, weight: ArrayLike = 1.0, *, up: ArrayLike = 1.0, down: ArrayLike = 1.0) -> None:
         super().__init__(weight)
-        self._keep(up=_check_prices(up, "up", "AsymmetricMovement"))
-        self._keep(down=_check_prices(down, "down", "AsymmetricMovement"))
+        self._keep(up=_check_prices(up, "up"))
+        self._keep(down=_check_prices(down, "down"))
 
     def distance(self, delta: Array) -> Array:
         prices: Array = np.where(delta > 0, self.up, np.negative(self.down))
@@ -415,7 +402,7 @@ class AsymmetricMovement(Movement):
 
     def check(self, dim: int) -> None:
         for name, price in (("up", self.up), ("down", self.down)):
-            coordinates(price, name, "AsymmetricMovement", dim)
+            coordinates(price, name, dim)
 
     def prices(self, dim: int) -> Array:
         return np.concatenate((np.full(dim, self.up), np.full(dim, self.down)))
@@ -451,7 +438,7 @@ class MahalanobisMovement(Movement):
 
     def __init__(self, weight: ArrayLike = 1.0, *, A: ArrayLike) -> None:
         super().__init__(weight)
-        self._keep(A=_check_matrix(A, "MahalanobisMovement"))
+        self._keep(A=_check_matrix(A))
 
     @cached_property
     def _spectrum(self) -> tuple[Array, Array]:
@@ -469,8 +456,7 @@ class MahalanobisMovement(Movement):
 
     def check(self, dim: int) -> None:
         if len(self.A) != dim:
-            remedy = "give one row and one column per coordinate"
-            raise invalid("MahalanobisMovement", f"shape ({dim}, {dim})", "A of shape", self.A.shape, remedy)
+            raise InvalidInput(f"A must have shape ({dim}, {dim}), got {self.A.shape}.")
 
     def stretch(self, dim: int) -> Array:
         return self._spectrum[0]
@@ -511,10 +497,8 @@ class DriftedMovement(Movement):
 
     def __init__(self, weight: ArrayLike = 1.0, *, relatives: ArrayLike) -> None:
         super().__init__(weight)
-        ratios = rows(relatives, "relatives", "DriftedMovement")
-        if ratios.min() <= 0.0:
-            remedy = "divide prices by the last"
-            raise invalid("DriftedMovement", "price relatives > 0", "relatives", ratios.min(), remedy)
+        ratios = rows(relatives, "relatives")
+        LogWealth().check_rows(ratios, "relatives")
         self._keep(relatives=ratios)
 
     def distance(self, delta: Array) -> Array:
@@ -524,16 +508,10 @@ class DriftedMovement(Movement):
         return 0.5 * math.sqrt(dim)
 
     def check(self, dim: int) -> None:
-        if self.relatives.shape[1] != dim:
-            shape = self.relatives.shape
-            remedy = "give one column per coordinate"
-            raise invalid("DriftedMovement", f"shape (T, {dim})", "relatives of shape", shape, remedy)
+        rows(self.relatives, "relatives", dim)
 
     def weights(self, T: int) -> Array:
-        if len(self.relatives) != T:
-            shape = self.relatives.shape
-            remedy = "give those of every round"
-            raise invalid("DriftedMovement", f"T={T} rows", "relatives of shape", shape, remedy)
+        rows(self.relatives, "relatives", T=T)
         return super().weights(T)
 
     def steps(self, x: Array, before: Array, first: int = 1) -> Array:
@@ -601,10 +579,9 @@ class ImpactMovement(Movement):
 
     def __init__(self, weight: ArrayLike = 1.0, *, scale: ArrayLike = 1.0) -> None:
         super().__init__(weight)
-        prices = _check_prices(scale, "scale", "ImpactMovement")
+        prices = _check_prices(scale, "scale")
         if np.min(prices) <= 0.0:
-            remedy = "give a number above zero, or one per coordinate"
-            raise invalid("ImpactMovement", "scale > 0", "scale", scale, remedy)
+            raise InvalidInput(f"scale must be above 0, got {scale}.")
         self._keep(scale=prices)
 
     def distance(self, delta: Array) -> Array:
@@ -616,7 +593,7 @@ class ImpactMovement(Movement):
         return float((self.prices(dim) ** 4).sum() ** 0.25)
 
     def check(self, dim: int) -> None:
-        coordinates(self.scale, "scale", "ImpactMovement", dim)
+        coordinates(self.scale, "scale", dim)
 
     def prices(self, dim: int) -> Array:
         return np.full(dim, self.scale)
@@ -650,7 +627,7 @@ class SwitchFee(Movement):
 
     def __init__(self, weight: ArrayLike = 1.0, *, tol: float = 1e-9) -> None:
         super().__init__(weight)
-        self._keep(tol=non_negative(tol, "tol", "SwitchFee"))
+        self._keep(tol=non_negative(tol, "tol"))
 
     def distance(self, delta: Array) -> Array:
         return np.asarray((np.abs(delta) > self.tol).any(axis=-1), dtype=np.float64)
@@ -680,17 +657,13 @@ def list_short_names() -> dict[str, type[Movement]]:
     return {kind.short_name: kind for kind in kinds if kind.short_name is not None}
 
 
-def as_movement(
-    movement: object, owner: str = "as_movement", weight: ArrayLike = 1.0, *, drifting: bool = False
-) -> Movement:
+def as_movement(movement: object, weight: ArrayLike = 1.0, *, drifting: bool = False) -> Movement:
     """Accept a movement cost, or make one from its short name.
 
     Parameters
     ----------
     movement : Movement or str
         A movement cost, or ``"l2"``, ``"l1"``, ``"tv"``, ``"fee"``, ``"squared"`` or ``"impact"``.
-    owner : str, optional
-        Who needs it, for the error message.
     weight : array_like, optional
         The price of a unit of movement, for a short name. Default: 1.
     drifting : bool, optional
@@ -713,8 +686,10 @@ def as_movement(
     TVMovement(weight=5.0)
     """
     if isinstance(movement, DriftedMovement) and not drifting:
-        remedy = "write TVMovement(...) here, and charge it in run"
-        raise invalid(owner, "a price of the step alone", "movement", "a DriftedMovement", remedy)
+        raise InvalidInput(
+            "A DriftedMovement depends on the rounds, so only run, run_batch, run_ahead and offline_optimum take it. "
+            "Use TVMovement here."
+        )
     if isinstance(movement, Movement):
         return movement
     short_names = list_short_names()
@@ -722,9 +697,8 @@ def as_movement(
         return short_names[movement](weight)
     if isinstance(movement, str):
         names = ", ".join(map(repr, short_names))
-        remedy = "write 'l2', or L2Movement(1.0)"
-        raise invalid(owner, f"a movement cost, or one of {names}", "movement", repr(movement), remedy)
-    raise invalid(owner, "a movement cost", "movement", repr(movement), f"write L2Movement({movement!r})")
+        raise InvalidInput(f"movement must be a Movement or one of {names}, got {movement!r}.")
+    raise InvalidInput(f"movement must be a Movement such as L2Movement(1.0), got {movement!r}.")
 
 
 def suit_movement(domain: ConvexSet, weight: ArrayLike = 1.0) -> Movement:
@@ -753,25 +727,26 @@ def suit_movement(domain: ConvexSet, weight: ArrayLike = 1.0) -> Movement:
     return list_short_names()[domain.usual_movement](weight)
 
 
-def _check_prices(value: ArrayLike, name: str, owner: str) -> float | Array:
-    """Check a price, or one per coordinate, none negative."""
-    prices = real_array(value, name, owner)
+def _check_prices(value: ArrayLike, name: str, unit: str = "coordinate") -> float | Array:
+    """Check a price, or one per coordinate or round, none negative."""
+    prices = real_array(value, name)
     if prices.ndim > 1 or prices.size == 0 or (prices < 0).any():
-        raise invalid(owner, f"{name} >= 0", name, prices.tolist(), "give a number or one per coordinate")
+        given = prices.tolist()
+        raise InvalidInput(f"{name} must be a number or one per {unit}, none negative, got {given}.")
     return float(prices) if prices.ndim == 0 else prices
 
 
-def _check_matrix(A: ArrayLike, owner: str) -> Array:
+def _check_matrix(A: ArrayLike) -> Array:
     """Check a symmetric matrix without negative eigenvalues, up to rounding."""
-    matrix = real_array(A, "A", owner)
+    matrix = real_array(A, "A")
     if matrix.ndim != 2 or matrix.size == 0 or matrix.shape[0] != matrix.shape[1]:
-        raise invalid(owner, "a square matrix", "A of shape", matrix.shape, "give one of shape (d, d)")
+        raise InvalidInput(f"A must be a square matrix, got shape {matrix.shape}.")
     rounding = 1e-12 * float(np.abs(matrix).max())
     if np.abs(matrix - matrix.T).max() > rounding:
-        raise invalid(owner, "a symmetric matrix", "A", matrix.tolist(), "use (A + A.T) / 2")
+        raise InvalidInput(f"A must be symmetric, got {matrix.tolist()}. Use (A + A.T) / 2.")
     matrix = 0.5 * (matrix + matrix.T)
     least = float(np.linalg.eigvalsh(matrix).min())
     if least < -len(matrix) * rounding:
-        remedy = "give a covariance matrix, say"
-        raise invalid(owner, "eigenvalues >= 0", "the least", least, remedy)
+        message = f"A must have no negative eigenvalue, as a covariance matrix has none, got {least}."
+        raise InvalidInput(message)
     return matrix

@@ -14,7 +14,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from klazy.base.checks import LARGEST, SMALLEST, Array, invalid, non_negative, number, positive, vector
+from klazy.base.checks import LARGEST, SMALLEST, Array, InvalidInput, non_negative, number, positive, vector
 from klazy.base.config import Config
 from klazy.kernels import codes
 
@@ -100,12 +100,8 @@ class Schedule(Config, ABC):
     def _check(self, t: int) -> float:
         sigma = self(t)
         if not sigma >= SMALLEST:
-            raise invalid(
-                type(self).__name__,
-                f"sigma > 0 ({SMALLEST} at least) at every round",
-                f"sigma({t})",
-                sigma,
-                "raise it",
+            raise InvalidInput(
+                f"sigma must be at least {SMALLEST:g} in every round, got {sigma} in round {t}."
             )
         return sigma
 
@@ -143,7 +139,7 @@ class Constant(Schedule):
     code: ClassVar[int | None] = codes.CONSTANT
 
     def __init__(self, s: float) -> None:
-        self._keep(s=positive(s, "sigma", "Constant", "give a regularisation above zero, 1 / learning rate"))
+        self._keep(s=positive(s, "sigma", "Give a regularisation above zero, 1 / learning rate."))
         self._check(1)
 
     def __call__(self, t: int) -> float:
@@ -179,12 +175,10 @@ class Sqrt(Schedule):
     code: ClassVar[int | None] = codes.SQRT
 
     def __init__(self, c: float, offset: float = 0.0) -> None:
-        offset = number(offset, "offset", "Sqrt")
+        offset = number(offset, "offset")
         if offset <= -1:
-            raise invalid(
-                "Sqrt", "offset > -1, so that sigma > 0 at every round", "offset", offset, "use offset=0"
-            )
-        self._keep(c=positive(c, "c", "Sqrt"), offset=offset)
+            raise InvalidInput(f"offset must be above -1, so that sigma is above 0, got {offset}.")
+        self._keep(c=positive(c, "c"), offset=offset)
         self._check(1)
 
     def __call__(self, t: int) -> float:
@@ -219,7 +213,7 @@ class Doubling(Schedule):
     code: ClassVar[int | None] = codes.DOUBLING
 
     def __init__(self, c: float) -> None:
-        self._keep(c=positive(c, "c", "Doubling"))
+        self._keep(c=positive(c, "c"))
         self._check(1)
 
     def __call__(self, t: int) -> float:
@@ -243,7 +237,7 @@ class ScaleFree(Schedule):
         The diameter D of the set: ``domain.diameter``.
     path_length : float, optional
         A guess of the comparator's path length P. Default: 0, a comparator that stays.
-    movement_weight : array_like, optional
+    move_cost : array_like, optional
         The price of a unit of movement, lambda: one number, or one per round. The move that g_s causes is paid in round s + 1,
         so it is lambda_{s+1} that goes with it (the last where rounds go on beyond them); such a schedule has no kernel.
         Default: 1.
@@ -258,45 +252,44 @@ class ScaleFree(Schedule):
     >>> ScaleFree(diameter=1.0).observe(1, 0.0, np.array([3.0, 4.0]))[0] ** 2
     35.0
 
-    Moving is dear from the third round on:
+    Moving costs something from the third round on:
 
-    >>> dear_later = ScaleFree(1.0, movement_weight=[0.0, 0.0, 12.0])
-    >>> [dear_later.observe(t, 0.0, np.array([1.0]))[0] for t in (1, 2, 3)]
+    >>> later = ScaleFree(1.0, move_cost=[0.0, 0.0, 12.0])
+    >>> [later.observe(t, 0.0, np.array([1.0]))[0] for t in (1, 2, 3)]
     [1.0, 5.0, 5.0]
     """
 
     diameter: float
     path_length: float
-    movement_weight: float | Array
+    move_cost: float | Array
 
-    def __init__(self, diameter: float, path_length: float = 0.0, movement_weight: ArrayLike = 1.0) -> None:
+    def __init__(self, diameter: float, path_length: float = 0.0, move_cost: ArrayLike = 1.0) -> None:
         weight: float | Array
-        if _is_list(movement_weight):
-            weight = vector(movement_weight, "movement_weight", "ScaleFree", limit=_WIDEST)
+        if _is_list(move_cost):
+            weight = vector(move_cost, "move_cost", limit=_WIDEST)
             if weight.min() < 0.0:
-                remedy = "give zero or positive numbers"
-                raise invalid("ScaleFree", "movement_weight >= 0", "movement_weight", weight.min(), remedy)
+                raise InvalidInput(f"move_cost must not be negative, got {weight.min()}.")
         else:
-            weight = non_negative(movement_weight, "movement_weight", "ScaleFree", limit=_WIDEST)
+            weight = non_negative(move_cost, "move_cost", limit=_WIDEST)
         self._keep(
-            diameter=positive(diameter, "diameter", "ScaleFree", "use domain.diameter", limit=_WIDEST),
-            path_length=non_negative(path_length, "path_length", "ScaleFree", limit=_WIDEST),
-            movement_weight=weight,
+            diameter=positive(diameter, "diameter", "Use domain.diameter.", limit=_WIDEST),
+            path_length=non_negative(path_length, "path_length", limit=_WIDEST),
+            move_cost=weight,
         )
 
     @property
     def code(self) -> int | None:  # pyright: ignore[reportIncompatibleVariableOverride]
         """None where the weight changes from round to round."""
-        return codes.SCALE_FREE if isinstance(self.movement_weight, float) else None
+        return codes.SCALE_FREE if isinstance(self.move_cost, float) else None
 
     def _weight_after(self, t: int) -> float:
         """Return what a unit of the move costs that follows round t."""
-        weights = np.atleast_1d(self.movement_weight)
+        weights = np.atleast_1d(self.move_cost)
         return float(weights[min(t, weights.size - 1)])
 
     def __call__(self, t: int) -> float:
         raise TypeError(
-            "ScaleFree needs the gradients, so sigma is no function of the round alone; use observe."
+            "The sigma of ScaleFree depends on the gradients, not on the round alone. Use observe."
         )
 
     def observe(self, t: int, energy: float, g: Array) -> tuple[float, float]:
@@ -308,7 +301,7 @@ class ScaleFree(Schedule):
         return sigma, energy
 
     def parameters(self) -> tuple[float, float]:
-        return float(self.movement_weight), self._spread
+        return float(self.move_cost), self._spread
 
     @property
     def _spread(self) -> float:

@@ -81,7 +81,7 @@ def resize_schedule(
 ) -> kl.types.Schedule:
     """The schedule with this size; a scale-free one knows the set."""
     if isinstance(schedule, kl.ScaleFree):
-        return kl.ScaleFree(domain.scale, movement_weight=size)
+        return kl.ScaleFree(domain.scale, move_cost=size)
     if isinstance(schedule, kl.Constant):
         return kl.Constant(size)
     return schedule.replace(c=size)

@@ -13,7 +13,7 @@ from typing import Any, ClassVar, NoReturn, Self
 
 import numpy as np
 
-from klazy.base.checks import check_depth, freeze, invalid
+from klazy.base.checks import InvalidInput, check_depth, freeze
 from klazy.base.html import load_macros, show_card
 from klazy.base.options import explain_arguments
 
@@ -57,9 +57,7 @@ class Config:
             object.__setattr__(self, name, value)
 
     def __setattr__(self, name: str, value: object) -> NoReturn:
-        raise AttributeError(
-            f"{type(self).__name__} cannot be changed, got {name}={value!r}; build a new one."
-        )
+        raise AttributeError(f"{name} cannot be changed. Make a new object with replace({name}={value!r}).")
 
     def _arguments(self) -> dict[str, Any]:
         return {name: getattr(self, name) for name in _defaults(type(self))}
@@ -155,7 +153,7 @@ class Config:
         Raises
         ------
         ValueError
-            If the class is not known, its arguments are refused, or it is nested too deep.
+            If the class is not known, its arguments are invalid, or it is nested too deep.
 
         Examples
         --------
@@ -163,9 +161,8 @@ class Config:
         GD(domain=Simplex(dim=3), sigma=Constant(s=2.0))
         """
         if not isinstance(data, dict):
-            wanted = f"{cls.__name__} needs a dict as to_dict gives it"
-            raise TypeError(f"{wanted}, got a {type(data).__name__}; pass one.")
-        check_depth(data, cls.__name__)
+            raise TypeError(f"data must be a dict, as to_dict returns it, got {type(data).__name__}.")
+        check_depth(data)
         return _build(cls, data)
 
 
@@ -272,7 +269,7 @@ def _plain(value: Any) -> Any:
         return [_plain(item) for item in value]
     if value is None or isinstance(value, bool | int | float | str):
         return value
-    raise TypeError(f"a configuration file needs plain values, got {value!r}; functions cannot be saved.")
+    raise TypeError(f"A configuration can be saved only if its values are plain, got {value!r}.")
 
 
 def _build(cls: type, data: dict[str, Any]) -> Any:
@@ -280,7 +277,9 @@ def _build(cls: type, data: dict[str, Any]) -> Any:
     name = data.get("class")
     kind = _find(cls, str(name))
     if kind is None:
-        raise invalid(cls.__name__, "a known class", "class", repr(name), "import the module that defines it")
+        raise InvalidInput(
+            f"No {cls.__name__} of class {name!r} is known. Import the module that defines it."
+        )
     arguments = {}
     for key, value in data.items():
         if key != "class":

@@ -46,7 +46,7 @@ class MissingPackage(ImportError):
 
 def make_missing(owner: str, package: str | None, extra: str, *, verb: str = "needs") -> MissingPackage:
     """Make the error for a missing package, with the command that installs it."""
-    return MissingPackage(f"{owner} {verb} {package}, which is not installed; {advise_install(extra)}.")
+    return MissingPackage(f"{owner} {verb} {package}, which is not installed. Run: {advise_install(extra)}")
 
 
 def import_later(module: str, name: str, later: Mapping[str, tuple[str, str]]) -> Any:

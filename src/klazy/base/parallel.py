@@ -12,8 +12,9 @@ from functools import partial
 from importlib import import_module
 from typing import Any
 
-from klazy.base.checks import invalid, one_of
+from klazy.base.checks import InvalidInput, one_of
 from klazy.base.install import advise_install
+from klazy.base.options import write_option
 from klazy.base.signals import end_with
 
 BACKENDS = ("local", "dask", "ray", "spark")
@@ -55,15 +56,14 @@ def open_workers(
     from joblib.parallel import get_active_backend
 
     if backend not in REGISTERED:
-        one_of(backend, "backend", "sweep", BACKENDS)
+        one_of(backend, "backend", BACKENDS)
     if backend == "local" and address is not None:
-        remedy = f"choose a backend among {', '.join(BACKENDS[1:])}"
-        raise invalid("sweep", "no address for local processes", "address", address, remedy)
+        others = ", ".join(BACKENDS[1:])
+        raise InvalidInput(f"Local processes have no address, got {address!r}. Other backends are {others}.")
     try:
         connected = _connect(backend, address)
     except ImportError as missing:
-        condition = f"{backend} installed for this backend"
-        raise invalid("sweep", condition, "backend", backend, _advise(backend)) from missing
+        raise InvalidInput(f"{backend} is not installed. Run: {_advise(backend)}") from missing
     if backend == "dask":
         with connected:
             count = max(_LEAST_WORKERS, sum(connected.ncores().values()))
@@ -134,19 +134,18 @@ def _connect_dask(address: str | None) -> Any:
     from dask.distributed import Client
 
     if address is None:
-        remedy = "write --address tcp://host:8786"
-        raise invalid("sweep", "the scheduler's address for dask", "address", address, remedy)
+        option = write_option("address", "tcp://host:8786")
+        raise InvalidInput(f"dask needs the address of its scheduler, such as {option}.")
     try:
         client = Client(address, timeout=_SECONDS, set_as_default=False)
     except (OSError, ValueError) as failed:
-        remedy = f"start one there ({failed})"
-        raise invalid("sweep", "a dask scheduler that answers", "address", address, remedy) from failed
+        raise InvalidInput(f"No dask scheduler answers at {address}: {failed}") from failed
     try:
         client.wait_for_workers(1, timeout=_SECONDS)
     except TimeoutError as none:
         client.close()
-        remedy = f"start one, none came in {_SECONDS} seconds"
-        raise invalid("sweep", "a dask scheduler with workers", "address", address, remedy) from none
+        message = f"The dask scheduler at {address} had no worker for {_SECONDS} seconds. Start one."
+        raise InvalidInput(message) from none
     return client
 
 

@@ -6,6 +6,7 @@ import typer
 from typer.core import TyperGroup
 
 import klazy
+from klazy.base.options import write_as_flags
 from klazy.cli import agents, arena, doctor, live, replay, reproduce, serve, sweep, warm
 
 # Every command with its summary, in the order and under the headings of the help.
@@ -83,6 +84,7 @@ def _print_version(wanted: bool) -> None:
 
 @app.callback()
 def main(
+    context: typer.Context,
     version: Annotated[
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
     ] = False,
@@ -91,3 +93,4 @@ def main(
 
     klazy replays past costs to see what a steadier decision would have saved, and runs that decision live.
     """
+    context.with_resource(write_as_flags())

@@ -8,24 +8,24 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from klazy.base.checks import invalid
-from klazy.cli.terminal import Json, print_table, say, show_progress
+from klazy.base.checks import InvalidInput
+from klazy.cli.terminal import Json, flag, option, print_table, say, show_progress
 
 if TYPE_CHECKING:
     from klazy.live.store import Store
 
-File = Annotated[str, typer.Argument(help="The file of a store, or a postgresql:// URL.", metavar="STORE")]
-Name = Annotated[str, typer.Argument(help="The name of an agent: klazy agents lists them.")]
+File = Annotated[str, typer.Argument(help="An SQLite file, or a postgresql:// URL.", metavar="STORE")]
+Name = Annotated[str, typer.Argument(help="The name of an agent; klazy agents lists them.")]
 
 
-def _open(file: str, owner: str) -> "Store":
+def _open(file: str) -> "Store":
     from klazy.live.store import open_store
 
-    return open_store(file, read_only=True, owner=owner)
+    return open_store(file, read_only=True)
 
 
 def agents(store: File, as_json: Json = False) -> None:
-    """List the agents of a store: learner, rounds, and costs so far.
+    """List the agents of a store, with their learners, rounds and costs.
 
     \b
     Examples:
@@ -35,14 +35,14 @@ def agents(store: File, as_json: Json = False) -> None:
     """  # fmt: skip
     from klazy.live.inspection import summarize
 
-    with _open(store, "agents") as opened:
+    with _open(store) as opened:
         found = [summarize(opened, agent) for agent in opened.list_agents()]
     if as_json:
         print(json.dumps(found))
     elif found:
         print_table([_make_line(agent) for agent in found])
     else:
-        print("There is no agent yet.")
+        print("No agents yet.")
 
 
 def _make_line(agent: dict[str, Any]) -> dict[str, Any]:
@@ -53,18 +53,12 @@ def _make_line(agent: dict[str, Any]) -> dict[str, Any]:
 def history(
     store: File,
     name: Name,
-    last: Annotated[
-        int | None, typer.Option(min=1, help="Only this many, the latest.", show_default="all")
-    ] = None,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print one JSON object per line and nothing else.")
-    ] = False,
-    as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV, one column per coordinate.")] = False,
-    plot: Annotated[
-        Path | None, typer.Option(help="Draw decisions and costs to this file.", show_default=False)
-    ] = None,
+    last: Annotated[int | None, option("Number of rounds, the latest.", "all", min=1)] = None,
+    as_json: Annotated[bool, flag("--json", "Print one JSON object per round.")] = False,
+    as_csv: Annotated[bool, flag("--csv", "Print CSV, with a column per coordinate.")] = False,
+    plot: Annotated[Path | None, option("Plot decisions and costs to this file.")] = None,
 ) -> None:
-    """Print the rounds of an agent: the row, the decision, and what they cost.
+    """Show the rounds of an agent, with their decisions and costs.
 
     \b
     Examples:
@@ -75,12 +69,11 @@ def history(
     from klazy.live.inspection import read_history
 
     if as_json and as_csv:
-        raise invalid("history", "one form", "form", "--json and --csv", "choose one of them")
-    with _open(store, "history") as opened:
+        raise InvalidInput("Choose one of --json and --csv.")
+    with _open(store) as opened:
         agent = opened.find_agent(name)
         if agent is None:
-            remedy = f"klazy agents {opened.path} lists them"
-            raise invalid("history", "an agent that is there", "name", repr(name), remedy)
+            raise InvalidInput(f"No agent named {name!r}. `klazy agents {store}` lists the existing ones.")
         frame = read_history(opened, agent, last)
         columns, names = _read_names(agent.configuration)
     if plot is not None:
@@ -96,7 +89,7 @@ def history(
         is_late = not frame["round"].equals(frame["t"])
         print_table([_make_row(row, names, is_late) for row in frame.iter_rows(named=True)])
     else:
-        print("There is no round yet.")
+        print("No rounds yet.")
 
 
 def _format_time(time: datetime | None) -> str | None:
@@ -141,20 +134,19 @@ def _draw(frame: Any, file: Path, names: list[str] | None) -> None:
     from klazy.show.runs import draw_run
 
     if frame.height == 0:
-        raise invalid("history", "rounds to draw", "rounds", 0, "wait for the first one")
+        raise InvalidInput("There are no rounds to plot yet.")
     x = frame["decision"].list.to_array(len(frame["decision"][0])).to_numpy()
     figure = draw_run(frame["hitting"].to_numpy(), frame["switching"].to_numpy(), x, names=names)
     try:
         figure.savefig(file)
     except ValueError as failed:
-        wanted = "a kind of picture that matplotlib writes"
-        raise invalid("history", wanted, "plot", file, "use .png") from failed
+        raise InvalidInput(f"--plot cannot write {file}. Use a name that ends in .png.") from failed
 
 
 def check(store: File, as_json: Json = False) -> None:
-    """Check a store: run the database's own test, then replay every round and compare bit for bit.
+    """Verify a store: replay every round and compare the results bit for bit.
 
-    The exit status is 1 if anything is wrong. The store is only read.
+    Runs the database's own integrity test first. The store is only read. The exit status is 1 if anything is wrong.
 
     \b
     Example:
@@ -163,41 +155,40 @@ def check(store: File, as_json: Json = False) -> None:
     from klazy.live.inspection import check_store
 
     found = []
-    with _open(store, "check") as opened, show_progress() as bar:
+    with _open(store) as opened, show_progress() as bar:
         task = bar.add_task("checking", total=None)
         for checked in check_store(opened):
             found.append(checked)
             bar.update(task, advance=1)
-    whole = all(checked.fault is None for checked in found)
+    is_intact = all(checked.fault is None for checked in found)
     if as_json:
         parts = [checked._asdict() for checked in found[1:]]
-        print(json.dumps({"whole": whole, "file": found[0].fault, "agents": parts}))
+        print(json.dumps({"intact": is_intact, "file": found[0].fault, "agents": parts}))
     else:
         for checked in found:
             say(_describe(checked))
-    if not whole:
+    if not is_intact:
         raise typer.Exit(1)
 
 
 def _describe(checked: Any) -> str:
     if not checked.name:
-        return "The store is whole." if checked.fault is None else f"The store is damaged: {checked.fault}."
+        return "The store is intact." if checked.fault is None else f"The store is damaged: {checked.fault}."
     if checked.fault is not None:
         return f"{checked.name}: {checked.fault.rstrip('.')}."
-    words = f"{checked.name}: {checked.rounds} rounds, the same bit for bit"
+    words = f"{checked.name}: {checked.rounds} rounds, identical bit for bit"
     if checked.elsewhere:
-        elsewhere = f"{checked.elsewhere} that another kind of machine computed"
-        words += f" but for {elsewhere}, which were not compared"
+        words += f"; {checked.elsewhere} from another kind of machine were not compared"
     return f"{words}."
 
 
-def backup(store: File, to: Annotated[Path, typer.Argument(help="Where nothing is yet.")]) -> None:
-    """Copy a store, as it is at one moment, to a new SQLite file. Agents may keep writing to it.
+def backup(store: File, to: Annotated[Path, typer.Argument(help="The new file.")]) -> None:
+    """Copy a store to a new SQLite file while its agents keep running.
 
     \b
     Example:
       klazy backup decisions.db monday.db
     """  # fmt: skip
-    with _open(store, "backup") as opened:
+    with _open(store) as opened:
         opened.back_up(to)
     say(str(to))

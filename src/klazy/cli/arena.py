@@ -4,55 +4,44 @@ import json
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from klazy.base.checks import InvalidInput
 from klazy.base.files import write_durably
 from klazy.base.parallel import WorkerLost
-from klazy.cli.terminal import Json, make_importable, print_table, read_command_line, say, show_progress
+from klazy.cli.terminal import (
+    Jobs,
+    Json,
+    Trust,
+    flag,
+    make_importable,
+    option,
+    print_table,
+    read_command_line,
+    say,
+    show_progress,
+)
 
 ARENA_FOLDER = Path("arena")
-FRESH = 100  # the first seed on which no learner was designed
+# The first seed on which no learner was designed.
+FRESH = 100
 
 
 def arena(
-    quick: Annotated[
-        bool, typer.Option("--quick", help="A first look in a minute: fewer and shorter games.")
-    ] = False,
+    quick: Annotated[bool, flag("--quick", "Play fewer and shorter games, in about a minute.")] = False,
     fresh: Annotated[
-        int | None,
-        typer.Option(
-            min=FRESH,
-            max=2**32 - 2,
-            help="Draw new synthetic games, from this seed on; seeds below 100 were used to design learners.",
-            show_default=False,
-        ),
+        int | None, option("Draw new synthetic games from this seed on.", min=FRESH, max=2**32 - 2)
     ] = None,
     learner: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="A learner that an installed package offers (`klazy list`), or your own as module:Class or module:function, "
-            "also from this folder, which needs --trust."
-        ),
+        list[str] | None, option("Add a learner: a name of `klazy list`, or module:Class with --trust.")
     ] = None,
-    trust: Annotated[
-        bool, typer.Option("--trust", help="Import and call your own learners: their code can do anything.")
-    ] = False,
-    only: Annotated[list[str] | None, typer.Option(help="Play one family of games; may be repeated.")] = None,
-    out: Annotated[
-        Path, typer.Option(help="Folder for finished games and the page arena.html.")
-    ] = ARENA_FOLDER,
-    jobs: Annotated[
-        int | None,
-        typer.Option(
-            min=1, help="Number of processes; 1 uses none but this one.", show_default="as many as cores"
-        ),
-    ] = None,
+    trust: Trust = False,
+    only: Annotated[list[str] | None, option("Play this family of games; repeatable.", "all")] = None,
+    out: Annotated[Path, option("Folder for results and the page arena.html.", True)] = ARENA_FOLDER,
+    jobs: Jobs = None,
     as_json: Json = False,
 ) -> None:
-    """Rank every learner and rule over a fixed suite of games, against the certified optimum. Add your own.
+    """Rank all learners over a fixed suite of games, against the certified optimum.
 
-    You can stop it at any moment and start it again: finished games are stored.
+    You can stop it at any time and start it again: finished games are stored.
 
     \b
     Examples:
@@ -82,9 +71,8 @@ def arena(
                 progress=lambda done, total: bar.update(task, completed=done, total=total),
             )
         except WorkerLost as lost:
-            raise InvalidInput(
-                f"a worker died ({lost}); retry with fewer --jobs. Finished games are stored."
-            ) from None
+            message = f"A worker died ({lost}). Retry with fewer --jobs; finished games are stored."
+            raise InvalidInput(message) from None
     if as_json:
         print(json.dumps(found.to_dict()))
         return
@@ -95,5 +83,5 @@ def arena(
     print()
     print_table(shorten_ranking(found.rank()))
     for name, why in found.missing.items():
-        say(f"not played: {name}, {why}")
+        say(f"Not played: {name}, {why}")
     say(str(page))

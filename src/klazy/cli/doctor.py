@@ -14,24 +14,22 @@ from packaging.requirements import Requirement
 
 import klazy
 from klazy.base.install import CACHE_REMEDY, advise_install, find_origin
-from klazy.cli.terminal import Json, print_table, say
+from klazy.cli.terminal import Json, flag, print_table, say
 
-GPU_TIMEOUT = 10.0  # seconds for the driver of a GPU to answer
-NOT_FOR_USERS = ("dev", "docs", "release")  # extras for working on klazy itself
+# Seconds for the driver of a GPU to answer.
+GPU_TIMEOUT = 10.0
+# Extras for working on klazy itself.
+NOT_FOR_USERS = ("dev", "docs", "release")
 
 
 def doctor(
-    clear_cache: Annotated[
-        bool, typer.Option("--clear-cache", help="First delete all compiled kernels.")
-    ] = False,
+    clear_cache: Annotated[bool, flag("--clear-cache", "First delete all compiled kernels.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Show installed and missing packages, this machine, and the folder of compiled kernels.
+    """Check the installation, this machine and the cache of compiled kernels.
 
-    The exit status is 1 if something is wrong: a required package is missing or has an unsupported version, or kernels cannot
-    be stored. Kernels are in your cache folder; set KLAZY_CACHE_DIR to move them. They are code, so klazy uses no folder or
-    file that another user (except root) owns or can write to. If you clear them, running processes continue and the next ones
-    compile them again.
+    The exit status is 1 if a required package is missing or has an unsupported version, or if kernels cannot be stored. Set
+    KLAZY_CACHE_DIR to move the cache. Kernels are code, so klazy ignores folders that other users can write to.
 
     \b
     Examples:

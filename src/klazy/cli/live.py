@@ -13,7 +13,7 @@ from typing import Annotated, Any, NamedTuple, TextIO
 import typer
 
 from klazy.base.cells import SEPARATORS, TIMES, name_index
-from klazy.base.checks import InvalidInput, invalid
+from klazy.base.checks import InvalidInput
 from klazy.cli.terminal import say
 from klazy.live.agent import Agent
 
@@ -77,11 +77,12 @@ def live(
     if isinstance(sys.stdin, TextIOWrapper):
         sys.stdin.reconfigure(encoding="utf-8", errors="replace")
     if name is not None and state is None:
-        raise invalid("live", "--state for --name", "name", repr(name), "write --state decisions.db")
+        raise InvalidInput(f"--name {name} needs a store. Add --state decisions.db.")
     with _open(agent, state, name) as player, _stop_between_rows() as wait:
         if player.columns is None or player.costs is None:
-            remedy = "build it with costs=... and columns=[...]"
-            raise invalid("live", "an agent that takes rows by name", "agent", agent, remedy)
+            raise InvalidInput(
+                f"The agent of {agent} takes no rows by name. Build it with costs=... and columns=[...]."
+            )
         ignored = frozenset(ignore or ())
         loop = _RowLoop(player, id, ignored, explain, strict)
         try:
@@ -98,8 +99,7 @@ def _open(file: Path, state: Path | None, name: str | None) -> Agent:
     try:
         found = Agent.load(file)
     except OSError as failed:
-        remedy = failed.strerror or "check it"
-        raise invalid("live", "the file of an agent", "agent", file, remedy) from failed
+        raise InvalidInput(f"Cannot read the agent {file}: {failed.strerror or failed}.") from failed
     if state is None:
         return found
     return Agent.open(state, found, name=name or file.stem)
@@ -122,8 +122,7 @@ class _RowLoop:
         self.refused = 0
         self.time = (agent.origin or {}).get("time")
         if id in self.columns:
-            wanted = "a column of ids beside those of the agent"
-            raise invalid("live", wanted, "id", repr(id), "choose another")
+            raise InvalidInput(f"--id {id} is a column of the agent. Choose another column for ids.")
 
     def work(self, source: TextIO, as_json: bool, first: bool, wait: Callable[[Any], Any]) -> None:
         """Read and answer row after row."""
@@ -187,7 +186,7 @@ class _RowLoop:
             return row, beside, None
         given = cells.get(self.id)
         if given in (None, ""):
-            raise invalid("live", f"an id in column {self.id!r}", self.id, given, "give every row one")
+            raise InvalidInput(f"Column {self.id} must have an id, got {given!r}.")
         return row, beside, given
 
     def _is_beside(self, name: str) -> bool:
@@ -198,19 +197,20 @@ class _RowLoop:
     def _check_header(self, names: list[str]) -> None:
         """Reject a header by which every row would be bad."""
         if len(set(names)) != len(names):
-            raise invalid("live", "column names that differ", "header", names, "rename one of them")
+            raise InvalidInput(f"Each column must have a name of its own, got {names}.")
         if self.id is not None and self.id not in names:
-            remedy = f"choose one of {names}"
-            raise invalid("live", "the column of ids in the header", "id", repr(self.id), remedy)
+            raise InvalidInput(f"--id must be one of the columns {names}, got {self.id}.")
         columns = list(self.agent.columns or ())
         missing = [name for name in columns if name not in names]
         if missing:
-            raise invalid("live", f"the agent's columns {columns}", "missing", missing, "add them")
+            raise InvalidInput(f"The rows must have the columns {columns}, but {missing} are missing.")
         known = self.columns | self.ignored
         unknown = [name for name in names if name not in known and not self._is_beside(name)]
         if unknown:
-            remedy = f"leave it out with --ignore {json.dumps(unknown[0])}"
-            raise invalid("live", f"the agent's columns {columns} only", "unknown", unknown, remedy)
+            option = f"--ignore {json.dumps(unknown[0])}"
+            raise InvalidInput(
+                f"The agent has no columns {unknown}, only {columns}. Leave one out with {option}."
+            )
 
     def sum_up(self) -> None:
         """Print a summary on standard error, if there was a row."""
@@ -245,15 +245,15 @@ def _read_json(number: int, text: str, source: TextIO) -> Iterator[Line]:
 
 
 def _parse_json(number: int, text: str) -> Line:
-    remedy = 'write {"name": number}'
+    hint = 'Write {"name": number}.'
     try:
         cells = json.loads(text)
         if isinstance(cells, dict):
             return Line(number, cells)
     except (ValueError, RecursionError) as failed:
-        remedy = str(failed)
+        hint = f"{failed}."
     shown = text.strip()[:CELL_SHOWN]
-    return Line(number, {}, invalid("live", "a JSON object in every line", "line", shown, remedy))
+    return Line(number, {}, InvalidInput(f"Each line must be a JSON object, got {shown}. {hint}"))
 
 
 def _read_csv(
@@ -276,7 +276,7 @@ def _read_csv(
             return
         except csv.Error as failed:
             at = number + reader.line_num
-            yield Line(at, {}, invalid("live", "a line of CSV", "line", at, str(failed)))
+            yield Line(at, {}, InvalidInput(f"This is no line of CSV: {failed}."))
             continue
         at = number + reader.line_num
         if len(cells) == len(names):
@@ -287,8 +287,8 @@ def _read_csv(
         elif not cells and fills_blank:
             yield Line(at, dict.fromkeys(names))
         elif cells:
-            wanted = f"{len(names)} cells, as in the header"
-            yield Line(at, {}, invalid("live", wanted, "cells", len(cells), "give one per column"))
+            message = f"The row must have {len(names)} cells, as the header has, got {len(cells)}."
+            yield Line(at, {}, InvalidInput(message))
 
 
 def _read_cell(cell: str, delimiter: str) -> float | str:

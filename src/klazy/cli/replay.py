@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from klazy.base.checks import invalid
-from klazy.base.options import write_as_flags
+from klazy.base.checks import InvalidInput
 from klazy.cli.terminal import Json, read_command_line, say, show_progress
 from klazy.live import Guards
 
@@ -109,17 +108,17 @@ def replay(
     """  # fmt: skip
     from klazy.studies.replay import wording
     from klazy.studies.replay.report import replay as replay_trace
-    from klazy.studies.replay.setup import read_prices
+    from klazy.studies.replay.setup import read_move_costs
 
     for file in (html, emit):
         if file is not None:
             _check_writable(file)
     options = {name: value for name, value in context.params.items() if name not in OF_THE_COMMAND}
     options |= {name: _read_numbers(options[name], name) for name in BY_COLUMN}
-    options |= {"move_cost": read_prices(move_cost), "baseline": _read_baseline(baseline)}
+    options |= {"move_cost": read_move_costs(move_cost), "baseline": _read_baseline(baseline)}
     if hold != 1 or per_round is not None:
         options["guards"] = Guards(hold=hold, per_round=per_round)
-    with show_progress() as bar, write_as_flags():
+    with show_progress() as bar:
         task = bar.add_task("replaying", total=1.0)
 
         def report_progress(fraction: float) -> None:
@@ -165,8 +164,10 @@ def _read_numbers(text: str | None, name: str) -> float | list[float] | None:
     try:
         numbers = [float(each) for each in text.split(",")]
     except ValueError:
-        remedy = f"write --{name} 40, or --{name} 40,20"
-        raise invalid("replay", "a number, or one per column", name, text, remedy) from None
+        message = (
+            f"--{name} must be a number, or one per column, got {text}. Write --{name} 40 or --{name} 40,20."
+        )
+        raise InvalidInput(message) from None
     return numbers if len(numbers) > 1 else numbers[0]
 
 
@@ -182,14 +183,13 @@ def _read_baseline(text: str | None) -> Path | list[str] | None:
 def _check_writable(file: Path) -> None:
     """Reject a folder, a device or a link, which would be replaced, before anything is played."""
     if not file.absolute().parent.is_dir():
-        raise invalid("replay", "a file in a folder that is there", "file", file, "choose another")
+        raise InvalidInput(f"Cannot write {file}: there is no folder {file.parent}.")
     if file.is_symlink() or (file.exists() and not file.is_file()):
-        raise invalid("replay", "a plain file to write to", "file", file, "choose another")
+        raise InvalidInput(f"Cannot write {file}: it is not a regular file. Choose another.")
 
 
 def _write(file: Path, write: Callable[[], None]) -> None:
     try:
         write()
     except OSError as failed:
-        reason = failed.strerror or "choose another"
-        raise invalid("replay", "a file to write to", "file", file, reason) from failed
+        raise InvalidInput(f"Cannot write {file}: {failed.strerror or failed}.") from failed

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from klazy.base.checks import invalid
+from klazy.base.checks import InvalidInput
 from klazy.base.files import lock_file
 from klazy.base.parallel import WorkerLost
 from klazy.cli.terminal import Json, print_table, read_command_line, say, show_progress
@@ -120,21 +120,20 @@ def _make_report(
     try:
         out.mkdir(parents=True, exist_ok=True)
     except OSError as failed:
-        remedy = failed.strerror or "choose another"
-        raise invalid("reproduce", "a folder to write to", "out", out, remedy) from failed
+        raise InvalidInput(f"Cannot write to the folder {out}: {failed.strerror or failed}.") from failed
     try:
         lock = lock_file(out / ".lock", wait=False)
     except BlockingIOError:
-        remedy = "wait for the other, or choose another --out"
-        raise invalid("reproduce", "a folder in which no other one is at work", "out", out, remedy) from None
+        message = f"Another process writes to {out}. Wait for it, or choose another folder with --out."
+        raise InvalidInput(message) from None
     with lock, show_progress() as bar:
         task = bar.add_task("reproducing", total=sum(PARTS[job.name].seconds for job in made))
         try:
             for done in run_jobs(made, workers):
                 bar.update(task, advance=PARTS[done.name].seconds, description=f"{done.name} done")
         except WorkerLost as lost:
-            remedy = "give fewer --jobs; finished parts are stored"
-            raise invalid("reproduce", "workers that live", "one", lost, remedy) from None
+            message = f"A worker process ended: {lost}. Use fewer --jobs; finished parts are stored."
+            raise InvalidInput(message) from None
         present = load_sections(list_jobs([], PRESETS, settings, out))
         rows = report.collect_results(present[job.name, job.settings.preset] for job in made)
         return rows, report.write_report(out, present, settings, read_command_line())

@@ -94,7 +94,7 @@ def serve(
 def _open(store: str, *, read_only: bool = False) -> "Store":
     from klazy.live.store import open_store
 
-    return open_store(store, read_only=read_only, owner="tokens")
+    return open_store(store, read_only=read_only)
 
 
 @tokens_app.callback()

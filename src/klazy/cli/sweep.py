@@ -9,7 +9,7 @@ import typer
 from rich.progress import TextColumn
 from typer.core import TyperCommand, TyperGroup
 
-from klazy.base.checks import invalid, one_of
+from klazy.base.checks import InvalidInput, one_of
 from klazy.base.files import write_durably
 from klazy.cli.terminal import Json, make_importable, print_table, say, show_progress
 
@@ -119,13 +119,13 @@ def play_study(
         print(read_example(), end="")
         return
     if study is None:
-        raise invalid("sweep", "a study", "study", None, "`klazy sweep --init > study.toml` makes one")
+        raise InvalidInput("Name the file of a study. `klazy sweep --init > study.toml` makes one.")
     if trust:
         make_importable()
     chosen = Study.read(study, trust=trust)
     names = tuple(spec.name for spec in chosen.learners)
     if relative_to is not None:
-        one_of(relative_to, "relative_to", "sweep", names)
+        one_of(relative_to, "--relative-to", names)
     if held_out:
         check_held_out(chosen)
     if seed is not None:
@@ -139,8 +139,7 @@ def play_study(
     else:
         _print_sweep(found, folder, relative_to, held_out)
     if found.failed == found.runs:
-        remedy = f"the first failed with {found.rows['error'][0]}"
-        raise invalid("sweep", "a run that works", "failed", f"{found.failed} of {found.runs} runs", remedy)
+        raise InvalidInput(f"All {found.runs} runs failed, the first with {found.rows['error'][0]}")
 
 
 def _play_with_bar(study: Any, folder: Path, **options: Any) -> "Sweep":
@@ -234,9 +233,7 @@ def plot_study(
     try:
         into.mkdir(parents=True, exist_ok=True)
     except OSError as failed:
-        raise invalid(
-            "sweep plot", "a folder to write to", "out", into, failed.strerror or "choose another"
-        ) from failed
+        raise InvalidInput(f"Cannot write to the folder {into}: {failed.strerror or failed}.") from failed
     files = []
     with tempfile.TemporaryDirectory(prefix=".figures-", dir=into) as fresh:
         for name, figure in draw_cells(cells, label, x, y):

@@ -1,4 +1,4 @@
-"""What several commands share: progress bars, tables, text that is safe to print, and modules of the user."""
+"""What several commands share: options, progress bars, tables, text that is safe to print, and modules of the user."""
 
 import os
 import re
@@ -20,7 +20,20 @@ from rich.progress import (
 )
 from rich.table import Table
 
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
+
+def option(help: str, default: str | bool = False, **more: Any) -> Any:
+    """Describe an option; ``default`` says what happens without it, and True shows the value."""
+    return typer.Option(help=help, show_default=default, **more)
+
+
+def flag(name: str, help: str) -> Any:
+    """Describe an option without a value."""
+    return typer.Option(name, help=help)
+
+
+Json = Annotated[bool, flag("--json", "Print one JSON object and nothing else.")]
+Jobs = Annotated[int | None, option("Number of processes.", "one per core", min=1)]
+Trust = Annotated[bool, flag("--trust", "Import and run your own code, named as module:function.")]
 # Control characters of terminals, and those that change the writing direction; names of users may contain them.
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 

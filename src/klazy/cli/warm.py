@@ -13,7 +13,7 @@ import numpy as np
 import typer
 
 import klazy as kl
-from klazy.base.checks import invalid, one_of
+from klazy.base.checks import InvalidInput, one_of
 from klazy.base.install import CACHE_REMEDY
 from klazy.cli.terminal import Json, print_table, show_progress
 
@@ -79,8 +79,7 @@ def warm(
         jobs += _list_common(learner or COMMON[0], domain or COMMON[1], dim or [SHARED_DIM], runs)
     obstacle = find_obstacle()
     if obstacle is not None:
-        remedy = f"{obstacle}; {CACHE_REMEDY}"
-        raise invalid("warm", "a folder that keeps kernels", "folder", cache_folder(), remedy)
+        raise InvalidInput(f"Kernels cannot be stored in {cache_folder()}: {obstacle}. S{CACHE_REMEDY[1:]}.")
     done = []
     with show_progress() as bar:
         task = bar.add_task("compiling", total=len(jobs))
@@ -103,8 +102,9 @@ def warm(
 def _list_agents(files: list[Path]) -> Iterator[Job]:
     for file in files:
         if not file.is_file():
-            remedy = "name a file that klazy replay --emit or Agent.save wrote, or a store"
-            raise invalid("warm", "the file of an agent", "agent", file, remedy)
+            raise InvalidInput(
+                f"There is no file {file}. Name a store, or a file that `klazy replay --emit` or Agent.save wrote."
+            )
         with open(file, "rb") as opened:
             is_store = opened.read(len(SQLITE)) == SQLITE
         if is_store:
@@ -117,7 +117,7 @@ def _list_stored(file: Path) -> Iterator[Job]:
     """List the agents of a store, one for each learner with a kernel."""
     from klazy.live.store import open_store
 
-    with closing(open_store(file, read_only=True, owner="warm")) as store:
+    with closing(open_store(file, read_only=True)) as store:
         agents = store.list_agents()
     known = set()
     for agent in agents:
@@ -130,9 +130,9 @@ def _list_stored(file: Path) -> Iterator[Job]:
 
 def _list_common(learners: list[str], domains: list[str], dims: list[int], runs: bool) -> Iterator[Job]:
     for learner in learners:
-        one_of(learner, "learner", "warm", tuple(LEARNERS))
+        one_of(learner, "--learner", tuple(LEARNERS))
     for domain in domains:
-        one_of(domain, "domain", "warm", tuple(WARMED_DOMAINS))
+        one_of(domain, "--domain", tuple(WARMED_DOMAINS))
     for learner, domain, dim in product(learners, domains, dims):
         made = LEARNERS[learner](WARMED_DOMAINS[domain](dim))
         yield f"{learner} on {domain} of dimension {dim}", partial(_decide, made, runs)

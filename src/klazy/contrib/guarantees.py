@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from klazy.base.checks import Array, invalid, positive, whole
+from klazy.base.checks import Array, InvalidInput, integer, positive
 from klazy.contrib.learners.mirror import Entropy, MirrorMemory
 from klazy.contrib.learners.wrappers import LongTerm
 from klazy.game.regret import check_comparator, regret
@@ -44,8 +44,8 @@ def budget_sigma(T: int, G: float, R: float, P: float, S: float) -> float:
     >>> budget_sigma(T=1000, G=1.0, R=1.0, P=0.0, S=10.0)
     100.0
     """
-    free = sigma_star(T, G, R, P, movement_weight=0.0)
-    return max(T * G / _check_budget(S, "budget_sigma"), free)
+    free = sigma_star(T, G, R, P, move_cost=0.0)
+    return max(T * G / _check_budget(S), free)
 
 
 def budgeted_bound(T: int, G: float, R: float, P: float, S: float) -> float:
@@ -74,7 +74,7 @@ def budgeted_bound(T: int, G: float, R: float, P: float, S: float) -> float:
     >>> budgeted_bound(T=1000, G=1.0, R=1.0, P=0.0, S=10.0)
     55.0
     """
-    T, G, R, P, _ = check_known("budgeted_bound", T, G, R, P, 0.0)
+    T, G, R, P, _ = check_known(T, G, R, P, 0.0)
     sigma = budget_sigma(T, G, R, P, S)
     return T * G * G / (2.0 * sigma) + sigma * (R * R / 2.0 + 2.0 * R * P)
 
@@ -104,8 +104,8 @@ def budget_lower_bound(T: int, G: float, R: float, S: float) -> float:
     >>> round(budget_lower_bound(T=1000, G=1.0, R=1.0, S=10.0), 1)
     25.7
     """
-    T, G, R, _, _ = check_known("budget_lower_bound", T, G, R, 0.0, 0.0)
-    budget = _check_budget(S, "budget_lower_bound")
+    T, G, R, _, _ = check_known(T, G, R, 0.0, 0.0)
+    budget = _check_budget(S)
     counts = np.unique(np.geomspace(1, T, _BLOCK_COUNTS).astype(np.int64)).tolist()
     return max(G * (R * (T // m) * _mean_size(m) - (T // m - 1) * budget) for m in counts)
 
@@ -133,10 +133,8 @@ def switch_bound(T: int, G: float, R: float, P: float, K: int) -> float:
     >>> round(switch_bound(T=1000, G=1.0, R=1.0, P=0.0, K=100), 1)
     144.9
     """
-    T, G, R, P, _ = check_known("switch_bound", T, G, R, P, 0.0)
-    return G * math.sqrt(
-        T * (1.0 + 2.0 * math.ceil(T / _check_moves(K, "switch_bound"))) * (R * R + 4.0 * R * P)
-    )
+    T, G, R, P, _ = check_known(T, G, R, P, 0.0)
+    return G * math.sqrt(T * (1.0 + 2.0 * math.ceil(T / _check_moves(K))) * (R * R + 4.0 * R * P))
 
 
 def switch_sigma(T: int, G: float, R: float, P: float, K: int) -> float:
@@ -157,10 +155,8 @@ def switch_sigma(T: int, G: float, R: float, P: float, K: int) -> float:
     >>> round(switch_sigma(T=1000, G=1.0, R=1.0, P=0.0, K=100), 1)
     144.9
     """
-    T, G, R, P, _ = check_known("switch_sigma", T, G, R, P, 0.0)
-    return G * math.sqrt(
-        T * (1.0 + 2.0 * math.ceil(T / _check_moves(K, "switch_sigma"))) / (R * R + 4.0 * R * P)
-    )
+    T, G, R, P, _ = check_known(T, G, R, P, 0.0)
+    return G * math.sqrt(T * (1.0 + 2.0 * math.ceil(T / _check_moves(K))) / (R * R + 4.0 * R * P))
 
 
 def switch_lower_bound(T: int, G: float, R: float, K: int) -> float:
@@ -186,16 +182,16 @@ def switch_lower_bound(T: int, G: float, R: float, K: int) -> float:
     >>> switch_lower_bound(T=1000, G=1.0, R=1.0, K=99)
     100.0
     """
-    T, G, R, _, _ = check_known("switch_lower_bound", T, G, R, 0.0, 0.0)
-    return G * R * T / math.sqrt(_check_moves(K, "switch_lower_bound") + 1.0)
+    T, G, R, _, _ = check_known(T, G, R, 0.0, 0.0)
+    return G * R * T / math.sqrt(_check_moves(K) + 1.0)
 
 
-def _check_budget(S: Any, owner: str) -> float:
-    return check_range(positive(S, "S", owner), "S", owner)
+def _check_budget(S: Any) -> float:
+    return check_range(positive(S, "S"), "S")
 
 
-def _check_moves(K: Any, owner: str) -> int:
-    return whole(K, "K", owner, "K >= 1 moves", "give the number of moves")
+def _check_moves(K: Any) -> int:
+    return integer(K, "K")
 
 
 def _mean_size(m: int) -> float:
@@ -256,18 +252,17 @@ def certify_long_term(trace: Trace, u: ArrayLike) -> LongTermCertificate:
     >>> [round(float(curve[-1])) for curve in found]
     [-13, -5, 17, 18]
     """
-    owner = "certify_long_term"
-    check_from_start(trace, owner)
+    check_from_start(trace)
     learner = trace.source
     if not isinstance(learner, LongTerm) or learner.learner.form not in CERTIFIED_FORMS:
-        wanted = "a run of a LongTerm around GD or its kin"
-        raise invalid(owner, wanted, "learner", trace.learner, "run one")
-    u = check_comparator(u, trace, owner, learner.domain)
+        raise InvalidInput(
+            f"trace must be of a LongTerm around GD or a learner like it, got {trace.learner}."
+        )
+    u = check_comparator(u, trace, learner.domain)
     share = learner.B / learner.T
     used = learner.constraint.value(learner.row, u)
     if used.max() > share + _USE_ROUNDING * max(1.0, abs(share)):
-        wanted = f"a comparator that uses at most B/T={share:g} a round"
-        raise invalid(owner, wanted, "c(u)", float(used.max()), "choose one inside")
+        raise InvalidInput(f"u must use at most B/T={share:g} per round, got {float(used.max())}.")
     over = learner.constraint.value(learner.row, trace.x) - share
     prices = _follow_price(learner, over)
     h = trace.gradients() + prices[:-1, None] * learner.constraint.gradient(learner.row, trace.x)
@@ -347,20 +342,21 @@ def certify_mirror(trace: Trace, u: ArrayLike) -> MirrorCertificate:
     >>> [round(value, 2) for value in known]
     [17.33, 20.13, 39.77]
     """
-    owner = "certify_mirror"
-    check_from_start(trace, owner)
-    learner = _check_run(trace, owner)
+    check_from_start(trace)
+    learner = _check_run(trace)
     domain: Any = learner.domain
     low, high = learner.geometry.bounds(domain)  # pyright: ignore[reportAttributeAccessIssue]
-    points = check_comparator(u, trace, owner, domain)
+    points = check_comparator(u, trace, domain)
     rounding = 1e-12 * domain.total
     for name, values in (("u", points), ("start", trace.x[:1])):
         if (values < low - rounding).any():
-            remedy = "mix it with an even split: (1 - floor) * u + floor * total / d"
-            raise invalid(owner, f"{name} at or above the floor", name, "a point below", remedy)
+            raise InvalidInput(
+                f"{name} must be at or above the floor, got a point below. "
+                f"Mix it with an even split: (1 - floor) * {name} + floor * total / d"
+            )
     g = trace.gradients()
     z, normals = _recall(learner, g)
-    sigma = find_rising_sigmas(learner, g, owner)
+    sigma = find_rising_sigmas(learner, g)
     ranges = np.ptp(g, axis=1)
     jumps = np.diff(points, axis=0)
     lengths = 0.5 * np.abs(jumps).sum(axis=1)
@@ -383,15 +379,14 @@ def certify_mirror(trace: Trace, u: ArrayLike) -> MirrorCertificate:
     return MirrorCertificate(regret, realised, float(worst))
 
 
-def _check_run(trace: Trace, owner: str) -> MirrorMemory:
+def _check_run(trace: Trace) -> MirrorMemory:
     learner: Any = trace.source
     if type(learner) is not MirrorMemory or not isinstance(learner.geometry, Entropy):
-        raise invalid(owner, "a run of MirrorMemory with Entropy", "learner", repr(learner), "use certify")
+        raise InvalidInput(f"trace must be of MirrorMemory with Entropy, got {learner!r}. Use certify.")
     if not isinstance(trace.movement, TVMovement):
-        wanted = "a movement in total variation"
-        raise invalid(owner, wanted, "movement", repr(trace.movement), "run it with TVMovement(1.0)")
+        raise InvalidInput(f"The run's movement must be a TVMovement, got {trace.movement!r}.")
     if np.any(trace.state.hint):
-        raise invalid(owner, "a run without hints", "state.hint", trace.state.hint, "run it without")
+        raise InvalidInput("trace must be of a run without hints.")
     return learner
 
 

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from klazy.base.checks import Array, invalid, non_negative, number, positive, rows
+from klazy.base.checks import Array, InvalidInput, integer, non_negative, positive, rows
 from klazy.base.config import Config
 from klazy.base.options import explain_arguments
 from klazy.costs import CallableCosts, Costs, as_costs
@@ -63,8 +63,7 @@ class LookAhead(Config, ABC):
     window: int = 0
 
     def __init__(self, domain: ConvexSet) -> None:
-        owner = type(self).__name__
-        check_bounded(check_domain(domain, owner), owner)
+        check_bounded(check_domain(domain))
         self._keep(domain=domain)
 
     @abstractmethod
@@ -205,11 +204,9 @@ def run_ahead(
     >>> trace.engine, trace.x[:, 0].tolist()
     ('look-ahead', [-1.0, 1.0, 1.0, -1.0])
     """
-    owner = "run_ahead"
     if not isinstance(player, LookAhead):
-        wanted = "a baseline that looks ahead"
-        raise invalid(owner, wanted, "player", repr(player), "learners are played by run")
-    game = Game.check(owner, player.domain, costs, movement, x0)
+        raise InvalidInput(f"player must be a LookAhead, got {player!r}. Use run for learners.")
+    game = Game.check(player.domain, costs, movement, x0)
     game.costs.check_finite()
     x = player.points(game)
     hitting = game.costs.values(x)
@@ -255,7 +252,7 @@ class OBD(LookAhead):
 
     def __init__(self, domain: ConvexSet, balance: float = 1.0) -> None:
         super().__init__(domain)
-        self._keep(balance=positive(balance, "balance", "OBD"))
+        self._keep(balance=positive(balance, "balance"))
 
     def points(self, game: Game) -> Array:
         weights = iter(np.broadcast_to(game.weights, game.costs.T))
@@ -333,9 +330,9 @@ class GOBD(OBD):
 
     def __init__(self, domain: ConvexSet, balance: float = 1.0, greed: float = 0.5) -> None:
         super().__init__(domain, balance)
-        greed = non_negative(greed, "greed", "GOBD")
+        greed = non_negative(greed, "greed")
         if greed > 1.0:
-            raise invalid("GOBD", "greed <= 1", "greed", greed, "1 plays every minimiser")
+            raise InvalidInput(f"greed must be at most 1, got {greed}. Use 1 to play every minimiser.")
         self._keep(greed=greed)
 
     def _balance(self, f: Costs, before: Array, least: Array, far: Callable[[Array], bool]) -> Array:
@@ -375,7 +372,7 @@ class ROBD(LookAhead):
 
     def __init__(self, domain: ConvexSet, stay: float = 1.0, follow: float = 0.0) -> None:
         super().__init__(domain)
-        self._keep(stay=positive(stay, "stay", "ROBD"), follow=non_negative(follow, "follow", "ROBD"))
+        self._keep(stay=positive(stay, "stay"), follow=non_negative(follow, "follow"))
 
     def points(self, game: Game) -> Array:
         total = self.stay + self.follow
@@ -419,8 +416,8 @@ class LazyCapacity(LookAhead):
     def __init__(self, domain: ConvexSet) -> None:
         super().__init__(domain)
         if type(domain) is not Box:
-            raise invalid("LazyCapacity", "a Box", "domain", repr(domain), "write LazyCapacity(Box(0, 100))")
-        domain.check_whole("LazyCapacity")
+            raise InvalidInput(f"domain must be a Box such as Box(0, 100), got {domain!r}.")
+        domain.check_whole()
 
     def points(self, game: Game) -> Array:
         """Choose the decisions of a whole game, coordinate by coordinate.
@@ -438,7 +435,7 @@ class LazyCapacity(LookAhead):
         # The constructor has checked that it is a box.
         domain: Any = self.domain
         start = domain.lowest(np.ones(game.costs.dim)) if game.x0 is None else game.x0
-        tables = tabulate(game, domain, "LazyCapacity")
+        tables = tabulate(game, domain)
         columns = [_provision(table, float(start[i])) for i, table in enumerate(tables)]
         return np.stack(columns, axis=1)
 
@@ -522,8 +519,9 @@ class LookAheadSAder(LookAhead):
         D = self.domain.scale
         is_norm = movement.degree == 1.0 and not isinstance(movement, DriftedMovement)
         if not 0.0 < weight < np.inf or not is_norm:
-            wanted = "a norm that costs something"
-            raise invalid("LookAheadSAder", wanted, "movement", repr(movement), "use L2Movement()")
+            raise InvalidInput(
+                f"movement must be a norm at a price above 0, got {movement!r}. Use L2Movement()."
+            )
         i = np.arange(1, int(np.ceil(0.5 * np.log2(1 + 2 * T))) + 2)
         prior = (1.0 + 1.0 / len(i)) / (i * (i + 1))
         return weight * np.sqrt(T) / (2.0 ** (i - 1) * D), prior, float(np.sqrt(8.0 / T) / (weight * D))
@@ -599,9 +597,9 @@ class RHGD(LookAhead):
     ) -> None:
         super().__init__(domain)
         self._keep(
-            window=_check_window(window, "RHGD"),
-            stay=non_negative(stay, "stay", "RHGD"),
-            smoothness=positive(smoothness, "smoothness", "RHGD"),
+            window=integer(window, "window", least=0),
+            stay=non_negative(stay, "stay"),
+            smoothness=positive(smoothness, "smoothness"),
         )
 
     def points(self, game: Game) -> Array:
@@ -623,15 +621,6 @@ class RHGD(LookAhead):
         return slope
 
 
-def _check_window(window: Any, owner: str) -> int:
-    """Return the number of future rounds in view, or reject it."""
-    rounds = number(window, "window", owner)
-    if rounds < 0 or rounds != int(rounds):
-        wanted = "a window of 0, 1, 2, ... future rounds"
-        raise invalid(owner, wanted, "window", window, "use 0 to see f_t alone")
-    return int(rounds)
-
-
 class _Planner(LookAhead):
     forecast: Costs | Array | Callable[[int, int], Costs | ArrayLike] | None
     gap: float | None
@@ -645,12 +634,11 @@ class _Planner(LookAhead):
         gap: float | None = None,
     ) -> None:
         super().__init__(domain)
-        owner = type(self).__name__
         expected: Any = forecast
         if forecast is not None and not callable(forecast) and not isinstance(forecast, Costs):
-            expected = rows(forecast, "forecast", owner, domain.dim)
-        chosen = None if gap is None else positive(gap, "gap", owner)
-        self._keep(window=_check_window(window, owner), forecast=expected, gap=chosen)
+            expected = rows(forecast, "forecast", domain.dim)
+        chosen = None if gap is None else positive(gap, "gap")
+        self._keep(window=integer(window, "window", least=0), forecast=expected, gap=chosen)
 
     def expect(self, game: Game, t: int, last: int) -> Costs:
         """Forecast the costs of rounds t to ``last``, as they look before round t.
@@ -683,9 +671,11 @@ class _Planner(LookAhead):
             rounds = range(1, game.costs.T + 1)
             expected = as_costs(self.forecast)
         if (expected.T, expected.dim) != (len(rounds), game.costs.dim):
-            condition = f"a forecast of rounds {rounds[0]} to {rounds[-1]} in R^{game.costs.dim}"
-            shape = (expected.T, expected.dim)
-            raise invalid(type(self).__name__, condition, "forecast of shape", shape, "forecast each of them")
+            wanted = (len(rounds), game.costs.dim)
+            raise InvalidInput(
+                f"The forecast of rounds {rounds[0]} to {rounds[-1]} must have shape {wanted}, "
+                f"got {(expected.T, expected.dim)}."
+            )
         return expected if callable(self.forecast) else expected.window(t, last)
 
     def plan(self, game: Game, t: int, last: int, at: Array | None) -> Array:

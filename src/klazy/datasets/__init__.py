@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from klazy.base.checks import invalid, one_of, positive, whole
+from klazy.base.checks import InvalidInput, integer, one_of, positive
 from klazy.base.install import make_missing
 from klazy.datasets.sources import SOURCES, Provenance
 
@@ -61,24 +61,15 @@ def flights(
     >>> hourly.shape, hourly["UA"].null_count()
     ((6936, 10), 729)
     """
-    measure = one_of(measure, "measure", "flights", (*AVERAGED, "scheduled", "cancelled"))
-    hours = whole(hours, "hours", "flights", "hours >= 1", "give the length of an interval")
+    measure = one_of(measure, "measure", (*AVERAGED, "scheduled", "cancelled"))
+    hours = integer(hours, "hours")
     if 24 % hours:
-        raise invalid("flights", "hours that divide a day", "hours", hours, "use 1, 2, 3, 4, 6, 8, 12 or 24")
-    try:
-        carriers = list(carriers)
-    except TypeError:
-        remedy = "leave it out for the nine largest"
-        raise invalid("flights", "a list of carriers", "carriers", repr(carriers), remedy) from None
-    carriers = [one_of(carrier, "carrier", "flights", CARRIERS) for carrier in carriers]
+        raise InvalidInput(f"hours must be 1, 2, 3, 4, 6, 8, 12 or 24, got {hours}.")
+    if not isinstance(carriers, Iterable):
+        raise InvalidInput(f"carriers must be a list such as ['UA', 'DL'], got {carriers!r}.")
+    carriers = [one_of(carrier, "carrier", CARRIERS) for carrier in carriers]
     if not carriers or len(set(carriers)) < len(carriers):
-        raise invalid(
-            "flights",
-            "one carrier or more, each once",
-            "carriers",
-            carriers,
-            "leave it out for the nine largest",
-        )
+        raise InvalidInput(f"carriers must have at least one carrier, and each of them once, got {carriers}.")
     pl = _import_polars("flights")
     frame = _read_dataset(pl, "flights").with_columns(departed=pl.col("scheduled") - pl.col("cancelled"))
     columns = []
@@ -141,18 +132,17 @@ def llm_requests(service: str = "conversation", seconds: float | None = None) ->
     >>> llm_requests("code", seconds=60).select("requests", "prompt_tokens").max().row(0)
     (632, 1327909)
     """
-    service = one_of(service, "service", "llm_requests", ("conversation", "code"))
+    service = one_of(service, "service", ("conversation", "code"))
     pl = _import_polars("llm_requests")
     frame = _read_dataset(pl, "llm_requests").filter(pl.col("service") == service)
     microseconds = frame["microseconds"].to_numpy()
     tokens = pl.col("prompt_tokens", "output_tokens")
     if seconds is None:  # NumPy divides; polars multiplies by 1e-6, which is off in the last digit
         return frame.select(pl.Series("time", microseconds / 1e6), tokens)
-    length = 1e6 * positive(seconds, "seconds", "llm_requests")
+    length = 1e6 * positive(seconds, "seconds")
     last = int(microseconds[-1])
     if not 1000 <= length <= last:
-        allowed = f"intervals of 0.001 to {last // 10**6} seconds"
-        raise invalid("llm_requests", allowed, "seconds", seconds, "leave it out for single requests")
+        raise InvalidInput(f"seconds must be between 0.001 and {last // 10**6}, got {seconds}.")
     length = round(length)
     begins = np.arange(last // length) * length
     grid = pl.DataFrame({"microseconds": begins, "time": begins / 1e6})
@@ -184,7 +174,7 @@ def stock_prices(measure: str = "price") -> "polars.DataFrame":
     ModuleNotFoundError
         If skfolio is not installed (``klazy[datasets]``).
     """
-    measure = one_of(measure, "measure", "stock_prices", ("price", "relative"))
+    measure = one_of(measure, "measure", ("price", "relative"))
     pl = _import_polars("stock_prices")
     try:
         from skfolio.datasets import load_sp500_dataset  # pyright: ignore[reportMissingImports]

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from klazy.base.checks import Array, invalid
+from klazy.base.checks import Array, InvalidInput
 from klazy.costs import Costs, as_costs
 from klazy.game.device import choose_device, find_gpu_obstacle, play_learners
 from klazy.game.game import Game, check_family, check_learners, count_workers
@@ -122,12 +122,11 @@ def run_batch(
     >>> run_batch([KLazyGD(L2Ball(3), 2.0, 5) for _ in seeds], seeds).cost.round(3).tolist()
     [44.623, 64.083, 42.643]
     """
-    chosen = choose_device("run_batch", device)
+    chosen = choose_device(device)
     if not isinstance(learners, Sequence) or not learners:
-        remedy = "write run_batch([GD(L2Ball(5), 1.0)], costs)"
-        raise invalid("run_batch", "a list of learners", "learners", repr(learners), remedy)
+        raise InvalidInput(f"learners must be a list such as [GD(L2Ball(5), 1.0)], got {learners!r}.")
     sequences, which = _list_sequences(learners, costs)
-    workers = count_workers("run_batch", jobs)
+    workers = count_workers(jobs)
     # One sequence to a thread, if there are several.
     share = 1 if len(sequences) > 1 else workers
     groups = []
@@ -164,9 +163,9 @@ def _list_sequences(learners: Sequence[Any], costs: Any) -> tuple[list[Any], np.
     if not _is_many(costs):
         return [costs], np.zeros(count, dtype=int)
     if len(costs) != count:
-        remedy = "give one sequence for all, or one for each"
-        condition = f"a sequence for each of {count} learners"
-        raise invalid("run_batch", condition, "costs", f"{len(costs)} sequences", remedy)
+        raise InvalidInput(
+            f"costs must be one sequence, or one for each of {count} learners, got {len(costs)}."
+        )
     return find_distinct(list(costs))
 
 
@@ -187,8 +186,10 @@ def _is_many(costs: Any) -> bool:
 def _check_lengths(groups: list[tuple[np.ndarray, _Runs]]) -> None:
     lengths = {runs.costs.T for _, runs in groups}
     if len(lengths) > 1:
-        found = f"lengths from {min(lengths)} to {max(lengths)}"
-        raise invalid("run_batch", "sequences of one length", "costs", found, "call it once for each length")
+        raise InvalidInput(
+            f"All sequences of costs must have one length, got {min(lengths)} to {max(lengths)} rounds. "
+            "Call run_batch once for each length."
+        )
 
 
 def _play_on_gpu(
@@ -207,8 +208,9 @@ def _play_on_gpu(
             obstacle = obstacles[player, code]
             able[i] = obstacle is None
             if is_strict and obstacle is not None:
-                remedy = "take device='auto' or 'cpu'"
-                raise invalid("run_batch", "runs that a GPU plays", f"learners[{i}]", obstacle, remedy)
+                raise InvalidInput(
+                    f"A GPU cannot play learners[{i}]: {obstacle}. Use device='auto' or 'cpu'."
+                )
     first = groups[0][1]
     movements = [first.movement_of(player) for player in players]
     sequences = [runs.costs.arrays()[0] for _, runs in groups]
@@ -225,7 +227,7 @@ class _Runs:
     def __init__(self, learners: Any, costs: Any, movement: Any, checkpoints: Any, workers: int) -> None:
         known = as_costs(costs)
         _check_learners(learners, known)
-        game = Game.check("run_batch", learners[0].domain, known, movement, None)
+        game = Game.check(learners[0].domain, known, movement)
         self.learners: Sequence[Any] = learners
         self.costs = game.costs
         self.given = movement
@@ -352,13 +354,13 @@ class _Runs:
 
 def _check_learners(learners: Sequence[Any], costs: Costs) -> None:
     """Reject a learner that cannot play these costs."""
-    check_learners("run_batch", learners)
+    check_learners(learners)
     for i, learner in enumerate(learners):
-        check_family("run_batch", learner, costs)
+        check_family(learner, costs)
         if learner.domain.dim != costs.dim:
-            condition = f"learners on R^{costs.dim}, the costs' space"
-            name = f"learners[{i}].domain"
-            raise invalid("run_batch", condition, name, learner.domain, "match the dimensions")
+            raise InvalidInput(
+                f"learners[{i}].domain must have dimension {costs.dim}, as costs do, got {learner.domain!r}."
+            )
 
 
 def _play(kernel: Any, about: tuple[Any, ...], members: np.ndarray) -> tuple[np.ndarray, Array]:

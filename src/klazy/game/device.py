@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from klazy.base.checks import Array, InvalidInput, invalid, one_of
+from klazy.base.checks import Array, InvalidInput, one_of
 from klazy.base.install import advise_install
 from klazy.game.plan import group_runs, number_equal, write_program
 from klazy.kernels import codes
@@ -39,34 +39,34 @@ class DeviceFailed(InvalidInput):
     """The GPU could not finish: out of memory, lost, or a kernel that was ended."""
 
 
-def choose_device(owner: str, device: str) -> str:
+def choose_device(device: str) -> str:
     """Return ``"cpu"`` or ``"cuda"``; reject ``"cuda"`` if something that a GPU needs is missing.
 
     Numba's simulator replaces a GPU for ``"cuda"``, but not for ``"auto"``.
     """
-    one_of(device, "device", owner, DEVICES)
+    one_of(device, "device", DEVICES)
     if device == "cpu":
         return "cpu"
     is_simulated = os.environ.get("NUMBA_ENABLE_CUDASIM", "0") == "1"
     if is_simulated:
         return "cuda" if device == "cuda" else "cpu"
-    condition, remedy = _find_missing_requirement()
-    if condition is None:
+    problem = _find_missing_requirement()
+    if problem is None:
         return "cuda"
     if device == "auto":
         return "cpu"
-    raise invalid(owner, condition, "device", device, f"{remedy}, or take device='cpu'")
+    raise InvalidInput(f"device='cuda' {problem}, or use device='cpu'.")
 
 
-def _find_missing_requirement() -> tuple[str | None, str]:
+def _find_missing_requirement() -> str | None:
     """Return what a GPU needs and is missing, and how to get it."""
     if find_spec("numba_cuda") is None:
-        return "the package numba-cuda", f"`{advise_install('gpu')}`"
+        return f"needs numba-cuda, which is not installed. Run `{advise_install('gpu')}`"
     from klazy.kernels.cuda import find_gpu
 
     if not find_gpu():
-        return "an NVIDIA GPU with its driver", "run it where `nvidia-smi` shows one"
-    return None, ""
+        return "needs an NVIDIA GPU with its driver. Run it where `nvidia-smi` shows one"
+    return None
 
 
 def name_device(device: str) -> str:
@@ -292,8 +292,8 @@ def play_pieces(pieces: Iterator[_Piece]) -> Iterator[PieceSums]:
             yield waiting.collect()
     except name_failures() as failed:
         lines = str(failed).strip().splitlines() or [type(failed).__name__]
-        remedy = "play fewer runs at a time, or take the CPU"
-        said = f"klazy needs a GPU that finishes its work, got error={lines[0]}; {remedy}."
+        remedy = "Play fewer runs at a time, or use the CPU."
+        said = f"The GPU did not finish its work: {lines[0]}. {remedy}"
         raise DeviceFailed(said) from failed
 
 

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from klazy.base.checks import Array, invalid, seeded
+from klazy.base.checks import Array, InvalidInput, seeded
 from klazy.base.options import explain_arguments
 from klazy.game.trace import Trace, check_trace
 from klazy.sets import Box, Simplex
@@ -49,9 +49,9 @@ def sample_actions(trace: Trace[Any], seed: Any) -> NDArray[np.int64]:
     >>> print(f"{np.mean(switches):.1f} switches, {trace.totals.switching:.1f} expected")
     11.6 switches, 11.5 expected
     """
-    check_trace(trace, "sample_actions")
-    rng = seeded(seed, "sample_actions")
-    return _draw_actions(_check_shares(trace.x, "sample_actions"), rng)
+    check_trace(trace)
+    rng = seeded(seed)
+    return _draw_actions(_check_shares(trace.x), rng)
 
 
 def _draw_actions(x: Array, rng: "np.random.Generator") -> NDArray[np.int64]:
@@ -131,39 +131,41 @@ def sample_whole(trace: Trace[Any], seed: Any) -> WholePoints:
     >>> drawn.x.ravel().tolist(), drawn.probability.tolist()
     ([0.0, 1.0, 2.0, 2.0, 3.0, 4.0, 5.0, 5.0], [0.0, 0.75, 0.75, 0.75, 0.75, 0.75, 0.75, 0.75])
     """
-    owner = "sample_whole"
-    check_trace(trace, owner)
-    rng = seeded(seed, owner)
+    check_trace(trace)
+    rng = seeded(seed)
     domain = getattr(trace.source, "domain", None)
     if type(domain) is Box:
-        domain.check_whole(owner)
+        domain.check_whole()
         lower, upper = np.split(domain.parameters(), 2)
         if (domain.parameters() != np.rint(domain.parameters())).any():
-            raise invalid(owner, "a Box with whole bounds", "domain", repr(domain), "round its bounds")
+            raise InvalidInput(f"The bounds of the Box must be integers, got {domain!r}.")
         drawn = np.clip(np.floor(trace.x + rng.random(trace.dim)), lower, upper)
         changes = np.minimum(np.abs(np.diff(trace.x, axis=0)), 1.0)
         return WholePoints(drawn, np.concatenate(([0.0], 1.0 - np.prod(1.0 - changes, axis=1))))
     if type(domain) is Simplex:
-        domain.check_whole(owner)
-        x = _check_shares(trace.x, owner)
+        domain.check_whole()
+        x = _check_shares(trace.x)
         units = round(float(domain.parameters()[0]))
         drawn = np.zeros_like(x)
         for _ in range(units):
             drawn[np.arange(len(x)), _draw_actions(x, rng)] += 1.0
         shift = 0.5 * np.abs(np.diff(x / x.sum(axis=1, keepdims=True), axis=0)).sum(axis=1)
         return WholePoints(drawn, np.concatenate(([0.0], 1.0 - (1.0 - np.minimum(shift, 1.0)) ** units)))
-    raise invalid(owner, "a run on a Box or a Simplex", "domain", repr(domain), "use Guards(integers=True)")
+    raise InvalidInput(
+        f"trace must be of a learner on a Box or a Simplex, got {domain!r}. Use Guards(integers=True) on others."
+    )
 
 
-def _check_shares(x: Array, owner: str) -> Array:
+def _check_shares(x: Array) -> Array:
     """Return ``x`` without negative rounding errors, or reject rows that are not on one simplex."""
-    remedy = "run a learner on a Simplex"
     total = float(x[0].sum())
     if not total > 0.0:
-        raise invalid(owner, "points with a sum above zero", "x[0]", x[0].tolist(), remedy)
+        raise InvalidInput(f"x[0] must have a sum above 0, got {x[0].tolist()}. Run a learner on a Simplex.")
     on = Simplex(x.shape[1], total).violation(x) <= TOLERANCE
     if not on.all():
         row = int(on.argmin())
-        wanted = f"points >= 0 with one sum, {total:.6g} here"
-        raise invalid(owner, wanted, f"x[{row}]", x[row].tolist(), remedy)
+        raise InvalidInput(
+            f"x[{row}] must be without negative numbers and sum to {total:.6g}, as x[0] does, got {x[row].tolist()}. "
+            "Run a learner on a Simplex."
+        )
     return np.maximum(x, 0.0)

@@ -8,7 +8,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from klazy.base.checks import Array, invalid, real_array, vector, whole
+from klazy.base.checks import Array, InvalidInput, integer, real_array, vector
 from klazy.costs import Costs, as_costs
 from klazy.game.trace import Trace
 from klazy.learners import Learner
@@ -33,7 +33,7 @@ class Game:
 
     Examples
     --------
-    >>> game = Game.check("example", Simplex(2), [[1.0, 0.0], [0.0, 1.0]], "tv", None)
+    >>> game = Game.check(Simplex(2), [[1.0, 0.0], [0.0, 1.0]], "tv")
     >>> game.costs.T, game.movement, game.weights.tolist()
     (2, TVMovement(), [1.0])
     """
@@ -45,21 +45,19 @@ class Game:
 
     @classmethod
     def check(
-        cls, owner: str, domain: ConvexSet, costs: Any, movement: Any, x0: Any, learner: Any = None
+        cls, domain: ConvexSet, costs: Any, movement: Any = None, x0: Any = None, learner: Any = None
     ) -> Self:
         """Check the parts of a game on a set; NaN and inf in the data are found later, in the costs.
 
         Parameters
         ----------
-        owner : str
-            Who asks, for error messages.
         domain : ConvexSet
             Where decisions live.
         costs : Costs or array_like
             What rounds cost.
-        movement : Movement or str or None
-            What moving costs, or its short name. None: what it costs this learner, or what suits the set.
-        x0 : array_like or None
+        movement : Movement or str, optional
+            What moving costs, or its short name. Default: what it costs this learner, or what suits the set.
+        x0 : array_like, optional
             The position before the first round.
         learner : Learner, optional
             Who will play.
@@ -76,15 +74,14 @@ class Game:
         """
         known = as_costs(costs)
         if known.dim != domain.dim:
-            wanted = f"costs on R^{domain.dim}, the set's space"
-            raise invalid(owner, wanted, "costs.dim", known.dim, "match the dimensions")
+            raise InvalidInput(f"costs must have dimension {domain.dim}, as the set does, got {known.dim}.")
         if movement is None:
             movement = suit_movement(domain) if learner is None else learner.own_movement
-        movement = as_movement(movement, owner, drifting=True)
+        movement = as_movement(movement, drifting=True)
         movement.check(known.dim)
         start = None
         if x0 is not None:
-            start = vector(x0, "x0", owner, known.dim)
+            start = vector(x0, "x0", known.dim)
         return cls(known, movement, movement.weights(known.T), start)
 
     def measure_first_move(self, x: Array) -> float:
@@ -129,12 +126,11 @@ class Game:
         )
 
 
-def check_family(owner: str, learner: Learner[Any], costs: Costs) -> None:
+def check_family(learner: Learner[Any], costs: Costs) -> None:
     """Reject costs whose rows this learner does not understand."""
     # A learner without a family takes gradients, which all costs have.
     if learner.family is not None and not learner.understands(costs.family):
-        wanted = f"costs of the family {learner.family}"
-        raise invalid(owner, wanted, "costs", costs, "give the learner theirs")
+        raise InvalidInput(f"costs must be of the learner's family, {learner.family}, got {costs}.")
 
 
 def find_rows(learner: Learner[Any], costs: Any) -> Array:
@@ -142,35 +138,36 @@ def find_rows(learner: Learner[Any], costs: Any) -> Array:
     return costs.data if learner.family == costs.family else costs.arrays()[0]
 
 
-def check_delays(owner: str, delays: Any, T: int | None = None) -> Array:
+def check_delays(delays: Any, T: int | None = None) -> Array:
     """Return the delay of each round, of shape (T,); one number is the delay of all T rounds."""
-    given = real_array(delays, "delays", owner, limit=math.inf)
+    given = real_array(delays, "delays", limit=math.inf)
     if given.ndim == 0 and T is not None:
         given = np.full(T, float(given))
     if given.ndim != 1 or (T is not None and len(given) != T):
-        wanted = f"shape ({'T' if T is None else T},)"
-        raise invalid(owner, wanted, "delays of shape", given.shape, "give one number per round")
+        raise InvalidInput(f"delays must have shape ({T or 'T'},), one per round, got {given.shape}.")
     fits = (given >= 0.0) & ((given == np.trunc(given)) | (given == np.inf))
     if not fits.all():
         i = int(fits.argmin())
-        remedy = "count rounds, and use inf for feedback that never comes"
-        raise invalid(owner, "delays that are whole numbers >= 0", f"delays[{i}]", given[i], remedy)
+        raise InvalidInput(
+            f"delays[{i}] must be an integer of at least 0, got {given[i]}. Use inf for feedback that never comes."
+        )
     return given
 
 
-def check_learners(owner: str, learners: Sequence[Any]) -> None:
+def check_learners(learners: Sequence[Any]) -> None:
     """Reject a list with an entry that is not a learner."""
     for i, learner in enumerate(learners):
         if not isinstance(learner, Learner):
-            remedy = f"write {owner}([GD(L2Ball(5), 1.0)], costs)"
-            raise invalid(owner, "learners", f"learners[{i}]", repr(learner), remedy)
+            raise InvalidInput(
+                f"learners[{i}] must be a Learner such as GD(L2Ball(5), 1.0), got {learner!r}."
+            )
 
 
-def count_workers(owner: str, jobs: Any) -> int:
+def count_workers(jobs: Any) -> int:
     """Return how many runs to play at once: ``jobs``, or the number of cores."""
     if jobs is None:
         return os.cpu_count() or 1
-    return whole(jobs, "jobs", owner, "jobs >= 1", "leave it out for all cores")
+    return integer(jobs, "jobs", "Leave it out for all cores.")
 
 
 def count_axes(values: Any) -> int | None:

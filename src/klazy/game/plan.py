@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from klazy.base.checks import Array, number, whole
+from klazy.base.checks import Array, integer, number
 from klazy.kernels import codes
 from klazy.kernels.layout import RULE_CODES, write_rows
 from klazy.kernels.rules import RULES
@@ -73,8 +73,8 @@ def write_program(learners: Sequence[Any], movement: Movement) -> tuple[Array, A
 
 def make_marks(checkpoints: Any, T: int) -> np.ndarray:
     """Return the rounds after which sums are recorded."""
-    if number(checkpoints, "checkpoints", "run_batch") == 0:
+    if number(checkpoints, "checkpoints") == 0:
         return np.array([T])
-    remedy = "use 200 for a curve, 0 for totals"
-    points = min(whole(checkpoints, "checkpoints", "run_batch", "checkpoints >= 0", remedy), T)
+    remedy = "Use 200 for a curve, 0 for totals."
+    points = min(integer(checkpoints, "checkpoints", remedy, least=0), T)
     return np.arange(1, points + 1) * T // points

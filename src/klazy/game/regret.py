@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from klazy import show
-from klazy.base.checks import FINITE, Array, invalid, is_within, rows, vector
+from klazy.base.checks import FINITE, Array, InvalidInput, is_within, rows, vector
 from klazy.base.html import load_macros, show_card
 from klazy.base.options import explain_arguments
 from klazy.base.svg import draw_sparkline
@@ -98,9 +98,7 @@ class Regret:
     @property
     def _running(self) -> dict[str, Array]:
         if self.curves is None:
-            raise ValueError(
-                "Regret.plot needs running sums, got a run that kept totals; run it with record='costs'."
-            )
+            raise InvalidInput("The run has totals only. Run it with record='costs' to plot its regret.")
         return {name: getattr(self.curves, name) for name in ("dynamic", "switching", "total")}
 
     def plot(self) -> Figure:
@@ -162,22 +160,24 @@ def regret(
     >>> regret(trace, offline_optimum(trace.costs, Box(-1, 1))).total
     2.5
     """
-    check_trace(trace, "regret")
+    check_trace(trace)
     known = trace.costs if costs is None else as_costs(costs)
     if known is None:
-        raise ValueError("regret needs the run's costs, got a trace loaded from a file; pass costs=.")
+        raise InvalidInput(
+            "A trace from a file does not have its costs. Give them: regret(trace, u, costs=costs)"
+        )
     if (known.T, known.dim) != (trace.T, trace.dim):
-        wanted = f"the run's costs, T={trace.T} and dim={trace.dim}"
-        raise invalid("regret", wanted, "costs", known, "pass those of the run")
-    points = check_comparator(u, trace, "regret", getattr(trace.source, "domain", None))
+        raise InvalidInput(
+            f"costs must be those of the run, with T={trace.T} and dim={trace.dim}, got {known}."
+        )
+    points = check_comparator(u, trace, getattr(trace.source, "domain", None))
     # Data that is not finite shows in the values, so the data is searched only if these are not finite.
     with np.errstate(invalid="ignore"):
         hitting = known.values(points)
     if not is_within(hitting, FINITE):
         known.check_finite()
         t = int(np.argmin(np.isfinite(hitting))) + 1
-        wanted = "finite costs of the comparator"
-        raise invalid("regret", wanted, f"f_{t}(u_{t})", hitting[t - 1], "choose u in the set")
+        raise InvalidInput(f"u must have finite costs, got {hitting[t - 1]} in round {t}.")
     moved = trace.movement.paid(points, trace.x0)
     path = EUCLIDEAN.paid(points)
     curves = None
@@ -196,7 +196,7 @@ def regret(
 
 
 def check_comparator(
-    u: ArrayLike | Optimum | BestFixed, trace: Trace[Any], owner: str, domain: ConvexSet | None
+    u: ArrayLike | Optimum | BestFixed, trace: Trace[Any], domain: ConvexSet | None
 ) -> Array:
     """Return a comparator of a run as one point per round, of shape (T, d), or reject it."""
     if isinstance(u, Optimum):
@@ -204,9 +204,9 @@ def check_comparator(
     elif isinstance(u, BestFixed):
         u = u.x
     is_sequence = count_axes(u) == 2
-    points = rows(u, "u", owner, trace.dim, trace.T) if is_sequence else vector(u, "u", owner, trace.dim)
+    points = rows(u, "u", trace.dim, trace.T) if is_sequence else vector(u, "u", trace.dim)
     if domain is not None and (domain.violation(points) > TOLERANCE).any():
-        raise invalid(owner, f"a comparator in {domain!r}", "u", "a point outside", "project it first")
+        raise InvalidInput(f"u must be in {domain!r}, got a point outside. Use domain.project(u).")
     return np.broadcast_to(points, (trace.T, trace.dim))
 
 
@@ -240,16 +240,15 @@ def competitive_ratio(trace: Trace[Any], optimum: Optimum) -> float:
     >>> round(competitive_ratio(run(GD(Box(0, 1), 2.0), costs, movement=L1Movement(0.1), x0=[0.0]), best), 3)
     3.857
     """
-    check_trace(trace, "competitive_ratio")
+    check_trace(trace)
     if not isinstance(optimum, Optimum) or not _share_game(trace, optimum):
-        wanted = "the optimum of the run's costs, movement and start"
-        remedy = "compute it with the same arguments"
-        raise invalid("competitive_ratio", wanted, "optimum", repr(optimum), remedy)
+        raise InvalidInput(
+            f"optimum must come from offline_optimum with the costs, movement and x0 of the run, got {optimum!r}."
+        )
     least = float(trace.kept.get("hitting", np.array(trace.totals.hitting)).min())
     if least < 0.0 or optimum.lower_bound <= 0.0:
         worst = min(least, optimum.lower_bound)
-        remedy = "a ratio means nothing here; use regret"
-        raise invalid("competitive_ratio", "costs that are positive", "cost", worst, remedy)
+        raise InvalidInput(f"A ratio needs positive costs, got {worst}. Use regret.")
     return trace.totals.cost / optimum.lower_bound
 
 

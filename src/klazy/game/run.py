@@ -16,7 +16,7 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from klazy.base.checks import Array, invalid, one_of, rows
+from klazy.base.checks import Array, InvalidInput, one_of, rows
 from klazy.base.options import explain_arguments
 from klazy.costs import Costs, as_costs, rounds_of
 from klazy.game.game import (
@@ -149,14 +149,14 @@ def run(
     moved in 1 of 2 rounds
     """
     if not isinstance(learner, Learner):
-        raise invalid("run", "a learner", "learner", repr(learner), "write run(GD(L2Ball(5), 1.0), costs)")
-    game = Game.check("run", learner.domain, costs, movement, x0, learner)
-    check_family("run", learner, game.costs)
-    one_of(engine, "engine", "run", ENGINES)
-    one_of(record, "record", "run", tuple(KEPT_BY_RECORD))
+        raise InvalidInput(f"learner must be a Learner such as GD(L2Ball(5), 1.0), got {learner!r}.")
+    game = Game.check(learner.domain, costs, movement, x0, learner)
+    check_family(learner, game.costs)
+    one_of(engine, "engine", ENGINES)
+    one_of(record, "record", tuple(KEPT_BY_RECORD))
     if record == "experts" and not isinstance(learner, SAder | Leader):
-        condition = "a SAder or Leader for record='experts'"
-        raise invalid("run", condition, "learner", repr(learner), "use record='actions'")
+        message = f"record='experts' is for SAder and Leader, got {learner!r}. Use record='actions'."
+        raise InvalidInput(message)
     given: dict[str, Any] = {}
     if hints is not None:
         given["hints"] = _check_hints(learner, game, hints)
@@ -165,15 +165,14 @@ def run(
     if feedback is not None:
         _check_feedback(learner, feedback)
     given["by_value"] = isinstance(learner, Bandit) and feedback != "gradient"
-    first = learner.init() if state is None else learner.check_state(state, "run")
+    first = learner.init() if state is None else learner.check_state(state)
     missing = "guards"
     if guards is None:
         missing = find_missing_part(learner, game.costs, game.movement)
     else:
         given["guards"] = _check_guards(learner, game, guards, record, given)
     if engine == "compiled" and missing is not None:
-        problem = f"'compiled' with {missing}"
-        raise invalid("run", "a kernel for every part", "engine", problem, "use engine='auto'")
+        raise InvalidInput(f"engine='compiled' does not know {missing}. Use engine='auto'.")
     if engine == "auto" and guards is None:
         if knows_rows(learner, game.costs) and (missing is not None or game.costs.T < WORTH_A_KERNEL):
             return play_by_rows(learner, game, first, record)
@@ -201,43 +200,43 @@ def _check_guards(
 ) -> Guards:
     """Return the guards with the movement of this run, or reject them."""
     if not isinstance(guards, Guards):
-        raise invalid("run", "guards", "guards", repr(guards), "write Guards(per_round=0.1)")
-    problem = None
+        raise InvalidInput(f"guards must be Guards such as Guards(per_round=0.1), got {guards!r}.")
     if "delays" in given or given["by_value"]:
-        problem = ("rows or gradients at the end of each round for guards", "try them with an Agent")
-    elif record == "experts":
-        problem = ("a run without guards for record='experts'", "use 'actions'")
-    elif guards.movement not in (None, game.movement):
-        problem = (f"guards with its own movement, {game.movement!r}", "leave out the movement of the guards")
-    elif guards.G is not None and guards.above == "clip" and not learner.takes_gradients:
-        problem = ("a learner that is told gradients to clip them", "use above='refuse'")
-    if problem is not None:
-        raise invalid("run", problem[0], "guards", repr(guards), problem[1])
+        raise InvalidInput("run has no guards for delays or feedback='value'. Use an Agent.")
+    if record == "experts":
+        raise InvalidInput("record='experts' is for runs without guards. Use record='actions'.")
+    if guards.movement not in (None, game.movement):
+        raise InvalidInput(
+            f"guards.movement must be that of the run, {game.movement!r}, got {guards.movement!r}. Leave it out."
+        )
+    if guards.G is not None and guards.above == "clip" and not learner.takes_gradients:
+        raise InvalidInput(
+            f"above='clip' is for learners that take gradients, got {learner!r}. Use above='refuse'."
+        )
     return guards.replace(movement=game.movement).fit(learner)
 
 
 def _check_hints(learner: Learner[Any], game: Game, hints: Any) -> Array:
     """Return hints as an array of shape (T, d), or reject them."""
     if not learner.accepts_hints:
-        wanted = "a learner that accepts hints"
-        raise invalid("run", wanted, "learner", repr(learner), "use MemoryGD, or no hints")
-    return rows(hints, "hints", "run", game.costs.dim, game.costs.T)
+        raise InvalidInput(f"learner must accept hints, as MemoryGD does, got {learner!r}.")
+    return rows(hints, "hints", game.costs.dim, game.costs.T)
 
 
 def _check_feedback(learner: Learner[Any], feedback: Any) -> None:
     """Reject feedback that this learner cannot learn from."""
-    one_of(feedback, "feedback", "run", FEEDBACK)
+    one_of(feedback, "feedback", FEEDBACK)
     if feedback == "value" and not isinstance(learner, Bandit):
-        remedy = "write run(Bandit(learner, points=2, delta=0.01), ...)"
-        raise invalid("run", "a Bandit for feedback='value'", "learner", repr(learner), remedy)
+        raise InvalidInput(
+            f"feedback='value' is for a Bandit, got {learner!r}. Use Bandit(learner, points=2, delta=0.01)."
+        )
 
 
 def _check_delays(learner: Learner[Any], game: Game, delays: Any) -> Array:
     """Return the delay of each round, of shape (T,), or reject them."""
     if not isinstance(learner, Delayed):
-        remedy = "write run(Delayed(learner), ...)"
-        raise invalid("run", "a Delayed learner for delays", "learner", repr(learner), remedy)
-    return check_delays("run", delays, game.costs.T)
+        raise InvalidInput(f"delays are for a Delayed learner, got {learner!r}. Use Delayed(learner).")
+    return check_delays(delays, game.costs.T)
 
 
 @explain_arguments
@@ -280,19 +279,21 @@ def run_many(
     >>> [round(t.totals.cost, 3) for t in run_many([GD(Simplex(3), 1.0), LazyGD(Simplex(3), 1.0)], g)]
     [100.0, 100.0]
     """
-    workers = count_workers("run_many", jobs)
+    workers = count_workers(jobs)
     many = isinstance(learners, Sequence)
     sequences = _split_sequences(costs)
     if many and sequences is not None:
-        raise invalid("run_many", "many learners or many sequences", "both", "lists", "loop over one of them")
+        raise InvalidInput(
+            "learners and costs must not both be lists. Use run_batch, or loop over one of them."
+        )
     if not many and sequences is None:
-        raise invalid("run_many", "a list of learners or of sequences", "both", "single", "use run")
-    check_learners("run_many", learners if many else [learners])
+        raise InvalidInput("learners or costs must be a list. Use run for one learner and one sequence.")
+    check_learners(learners if many else [learners])
     pairs: list[Any] = [(learners, sequence) for sequence in sequences or []]
     if many:
         shared = as_costs(costs)  # pyright: ignore[reportArgumentType]
         pairs = [(learner, shared) for learner in learners]
-    engine = one_of(options.get("engine", "auto"), "engine", "run_many", ENGINES)
+    engine = one_of(options.get("engine", "auto"), "engine", ENGINES)
     are_quick = all(find_missing_part(*pair) is None or knows_rows(*pair) for pair in pairs)
     # Python runs one thread at a time, so runs through `step` need processes.
     if (engine == "step" or not are_quick) and find_spec("joblib") is not None:
@@ -457,7 +458,7 @@ class _StepRun:
         if "account" in self._kept:
             self._kept["account"].append(self.learner.account(state, g))
         if self.guards is not None:
-            self.guards.admit(g, hint, f"run in round {self._played_before + t}")
+            self.guards.admit(g, hint)
             g, hint, clipped = self.guards.clip(g, hint)
         state = self.learner.step(state, g) if hint is None else self.learner.step(state, g, hint)
         if self.guards is None:
@@ -478,7 +479,7 @@ class _StepRun:
         arrived = self._due.pop(t, [])
         for s in arrived:
             if s < t:
-                point = self.learner.find_point(state, self._played_before + s, "run")
+                point = self.learner.find_point(state, self._played_before + s)
                 state = self.learner.learn(state, self._played_before + s, self._observe(s, point))
         if t in arrived:
             g = self._observe(t, state.x)
@@ -560,8 +561,11 @@ def _check_played(learner: Learner[Any], played: list[Array], last: int) -> None
         return
     for t, x in enumerate(played, start=last - len(played) + 1):
         if np.shape(x) != (domain.dim,) or not domain.contains(x):
-            remedy = f"let {type(learner).__name__}.step project what it returns"
-            raise invalid("run", f"points in {domain!r}", f"x_{t}", np.asarray(x).tolist(), remedy)
+            point = np.asarray(x).tolist()
+            step = f"{type(learner).__name__}.step"
+            raise InvalidInput(
+                f"x_{t} must be in {domain!r}, got {point}. Let {step} project what it returns."
+            )
 
 
 def _make_trace(
@@ -569,8 +573,7 @@ def _make_trace(
 ) -> Trace[Any]:
     """Make the trace of a run, or reject sums that are not finite."""
     if not np.isfinite(totals).all() or not is_finite(state):
-        condition = "costs small enough for their sums and the learner's state to stay finite"
-        raise invalid("run", condition, "costs", game.costs, "use larger units")
+        raise InvalidInput(f"The sums of {game.costs} or the learner's state overflow. Use larger units.")
     if record == "experts":
         kept |= learner.name_accounts(kept.pop("account"), kept["hitting"])
     known = {name: array for name, array in kept.items() if array.size}
@@ -578,5 +581,4 @@ def _make_trace(
 
 
 def _reject_value(costs: Costs, t: int) -> ValueError:
-    value = "a value that is not finite"
-    return invalid("run", "finite costs on the set", f"f_{t}(x_{t})", value, f"check {costs!r} there")
+    return InvalidInput(f"Costs must be finite on the set, but {costs!r} are not at x_{t}, in round {t}.")

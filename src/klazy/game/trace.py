@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple
 
 import numpy as np
 
-from klazy.base.checks import Array, InvalidInput, file_path, invalid, positive
+from klazy.base.checks import Array, InvalidInput, file_path, positive
 from klazy.base.html import load_macros, show_card
 from klazy.base.install import make_missing
 from klazy.base.svg import draw_sparkline
@@ -327,8 +327,7 @@ class Trace(Generic[S]):
         [-1.0, -2.5]
         """
         if self.costs is None:
-            problem = "got a trace loaded from a file; run it again."
-            raise ValueError(f"Trace.gradients needs the run's costs, {problem}")
+            raise InvalidInput("A trace from a file does not have its costs. Run it again.")
         return np.array(self.costs.subgradients(self.x))
 
     def diagnose(self, G: float | None = None, R: float | None = None) -> Any:
@@ -364,13 +363,13 @@ class Trace(Generic[S]):
         # The theory imports this module.
         from klazy.theory.diagnosis import diagnose, diagnose_ensemble
 
-        check_from_start(self, "Trace.diagnose")
+        check_from_start(self)
         if hasattr(self.source, "name_accounts"):
             return diagnose_ensemble(self)
         if G is not None:
-            G = positive(G, "G", "Trace.diagnose", "give a bound on the gradients' norms, or leave it out")
+            G = positive(G, "G", "Give a bound on the gradients' norms, or leave it out.")
         if R is not None:
-            R = positive(R, "R", "Trace.diagnose", "use domain.reach(), or leave it out")
+            R = positive(R, "R", "Use domain.reach(), or leave it out.")
         x = np.vstack((self.x, self.state.x))
         return diagnose(self.source, x, self.gradients(), G, R, self.hints)
 
@@ -389,7 +388,7 @@ class Trace(Generic[S]):
         if self.x0 is not None:
             arrays["x0"] = self.x0
         about["arrays"] = list(arrays)
-        with open(file_path(path, "path", "Trace.save"), "wb") as file:
+        with open(file_path(path, "path"), "wb") as file:
             np.savez_compressed(file, about=np.array(json.dumps(about)), **arrays)
 
     @classmethod
@@ -411,16 +410,14 @@ class Trace(Generic[S]):
         ValueError
             If the file is damaged, or of a newer format.
         """
-        path = file_path(path, "path", "Trace.load")
+        path = file_path(path, "path")
         data = path.read_bytes()
-        owner = "Trace.load"
         try:
             with np.load(BytesIO(data), allow_pickle=False) as file:
                 about = json.loads(str(file["about"]))
                 arrays = {name: file[name] for name in file.files if name != "about"}
             if about.pop("format") > TRACE_FORMAT:
-                wanted = f"a file of format <= {TRACE_FORMAT}"
-                raise invalid(owner, wanted, "path", path, "install a newer klazy")
+                raise InvalidInput(f"{path} was written by a newer klazy. Update klazy to read it.")
             if about.pop("arrays", list(arrays)) != list(arrays):
                 raise ValueError("arrays are missing")
             about["text"] = about.pop("learner")
@@ -433,26 +430,26 @@ class Trace(Generic[S]):
             raise
         # NumPy, zipfile and json each have errors of their own for files that they cannot read.
         except Exception as damage:
-            remedy = "check the path, or run it again"
-            raise invalid(owner, "a whole file that Trace.save wrote", "path", path, remedy) from damage
+            raise InvalidInput(f"{path} is damaged or was not written by Trace.save.") from damage
 
 
-def check_trace(trace: Any, owner: str) -> None:
+def check_trace(trace: Any) -> None:
     """Reject anything but a trace."""
     if not isinstance(trace, Trace):
-        raise invalid(owner, "a trace", "trace", repr(trace), "pass what run returned")
+        raise InvalidInput(f"trace must be what run returned, got {trace!r}.")
 
 
-def check_from_start(trace: Any, owner: str) -> None:
+def check_from_start(trace: Any) -> None:
     """Reject anything but a run of a learner from its start, without guards: a certificate covers no other.
 
     With guards the points are not the learner's own.
     """
-    check_trace(trace, owner)
+    check_trace(trace)
     if trace.guards is not None:
-        raise invalid(owner, "a run without guards", "guards", repr(trace.guards), "run it without them")
+        raise InvalidInput(f"trace must be of a run without guards, got one with {trace.guards!r}.")
     if trace.source is None or trace.state is None or trace.costs is None:
-        problem = "got one loaded from a file; run it again."
-        raise ValueError(f"{owner} needs a trace with its learner and costs, {problem}")
+        raise InvalidInput("A trace from a file does not have its learner and costs. Run it again.")
     if trace.state.t != trace.T + 1:
-        raise invalid(owner, "a run from the start", "state.t", trace.state.t, "run it from the start")
+        raise InvalidInput(
+            f"trace must start in round 1, got one from round {trace.state.t - trace.T}. Run it without a state."
+        )

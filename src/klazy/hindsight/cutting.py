@@ -28,8 +28,7 @@ def _slope_of_step(problem: Problem, delta: Array) -> Array:
     """Compute a subgradient of the movement, before its weight."""
     movement = problem.movement
     if movement.subgradient is not None:
-        owner = f"{type(movement).__name__}.subgradient"
-        return vector(movement.subgradient(delta), "subgradient", owner, problem.dim)
+        return vector(movement.subgradient(delta), "subgradient", problem.dim)
     if not movement.grouped:
         # It is of degree 3/2.
         return 1.5 * problem.prices * np.sign(delta) * np.sqrt(np.abs(delta))
@@ -173,9 +172,7 @@ class _Planes:
             bounds=np.column_stack((low, high)),
         )
         if found.x is None:
-            raise ArithmeticError(
-                f"offline_optimum needs a bounded linear programme, got {found.message}; scale the costs."
-            )
+            raise ArithmeticError(f"A linear programme was not solved: {found.message} Rescale the costs.")
         shares = -found.ineqlin.marginals
         e, h = self.tangents.combine(shares[:k], now)
         weights = problem.weights[:, None]

@@ -14,7 +14,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from klazy.base.checks import Array, invalid
+from klazy.base.checks import Array, InvalidInput
 from klazy.families import LogWealth
 from klazy.game.game import Game
 from klazy.hindsight.optimum import EPS, Optimum
@@ -47,7 +47,7 @@ def drifted_optimum(
     movement = game.movement
     assert isinstance(movement, DriftedMovement)
     is_linear = _check(game, domain, movement)
-    plain = Problem(replace(game, movement=TVMovement(movement.weight)), domain, "offline_optimum")
+    plain = Problem(replace(game, movement=TVMovement(movement.weight)), domain)
     found, at = iterate(plain, gap / 3.0, iterations, progress=progress)
     best = None
     for u in (found.u, _let_drift(found.u, movement.relatives, domain)):
@@ -68,18 +68,18 @@ def drifted_optimum(
 
 def _check(game: Game, domain: ConvexSet, movement: DriftedMovement) -> bool:
     """Return whether the costs are linear; reject sets and costs for which the bound is not known."""
-    owner = "offline_optimum"
     if type(domain) not in (Simplex, CappedSimplex):
-        remedy = "use Simplex(d), or TVMovement(...)"
-        raise invalid(owner, "a Simplex for a DriftedMovement", "domain", repr(domain), remedy)
+        raise InvalidInput(
+            f"A DriftedMovement needs a Simplex or CappedSimplex, got {domain!r}. Use TVMovement(...) elsewhere."
+        )
     code = codes.code_of(game.costs)
     if code == codes.LINEAR:
         return True
-    same = code == codes.LOG_WEALTH and np.array_equal(game.costs.arrays()[0], movement.relatives)
-    if not same:
-        wanted = "linear costs, or LogWealthCosts of the same relatives, for a DriftedMovement"
-        raise invalid(owner, wanted, "costs", repr(game.costs), "give both the same relatives")
-    return False
+    if code == codes.LOG_WEALTH and np.array_equal(game.costs.arrays()[0], movement.relatives):
+        return False
+    raise InvalidInput(
+        f"With a DriftedMovement, costs must be linear or LogWealthCosts of the same relatives, got {game.costs!r}."
+    )
 
 
 def _let_drift(u: Array, relatives: Array, domain: ConvexSet) -> Array:

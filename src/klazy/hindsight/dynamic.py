@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from klazy.base.checks import Array, invalid
+from klazy.base.checks import Array, InvalidInput
 from klazy.costs import Costs
 from klazy.game.game import Game
 from klazy.hindsight.optimum import EPS, Optimum
@@ -74,19 +74,18 @@ class Costly(NamedTuple):
     down: Array
 
 
-def tabulate(game: Game, domain: Box, owner: str) -> list[Costly]:
+def tabulate(game: Game, domain: Box) -> list[Costly]:
     """Make a table of every coordinate, for costs and movements that charge each of them by itself."""
     one = domain.dim == 1
     if not _is_separable(game.costs) and not one:
-        wanted = "costs that are sums over coordinates (linear, quadratic, pinball), or one dimension"
-        raise invalid(owner, wanted, "costs", repr(game.costs), "play each coordinate by itself")
+        known = "sums over coordinates (linear, quadratic, pinball)"
+        raise InvalidInput(f"In several dimensions costs must be {known}, got {game.costs!r}.")
     movement = game.movement
     if movement.degree != 1.0 or movement.grouped is None or (movement.grouped and not one):
-        wanted = "a price of each coordinate, such as L1Movement or AsymmetricMovement"
-        raise invalid(owner, wanted, "movement", repr(movement), "state it as one of these")
+        known = "by coordinate, as L1Movement and AsymmetricMovement do"
+        raise InvalidInput(f"movement must charge {known}, got {movement!r}.")
     if game.weights.size > 1:
-        wanted = "one weight for all rounds"
-        raise invalid(owner, wanted, "movement", repr(movement), "give a number, its mean say")
+        raise InvalidInput(f"movement must have one weight for all rounds, got {movement!r}. Use their mean.")
     return [_make_table(game, domain, i) for i in range(domain.dim)]
 
 

@@ -16,12 +16,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from klazy import show
-from klazy.base.checks import Array, invalid, non_negative, number, positive, real_array, vector, whole
+from klazy.base.checks import Array, InvalidInput, integer, non_negative, number, positive, real_array, vector
 from klazy.costs import Costs
 from klazy.game.game import Game
 from klazy.hindsight.offline import solve
 from klazy.hindsight.optimum import GapNotReached, Optimum
-from klazy.hindsight.problem import Problem, check_domain
+from klazy.hindsight.problem import Problem, check_bounded_set
 from klazy.hindsight.splitting import Point
 from klazy.hindsight.static import best_fixed
 from klazy.movement import Movement
@@ -84,9 +84,9 @@ class Frontier:
         ValueError
             If a length is negative.
         """
-        P = real_array(P, "P", "Frontier.best")
+        P = real_array(P, "P")
         if (P < 0.0).any():
-            raise invalid("Frontier.best", "path lengths P >= 0", "P", P.min(), "give a length")
+            raise InvalidInput(f"P must not be negative, got {P.min()}.")
         return line_bound(self.weight, self.bound, P), np.interp(P, self.path_length, self.hitting)
 
     def regret(self, cost: float, P: ArrayLike) -> tuple[Array, Array]:
@@ -106,7 +106,7 @@ class Frontier:
         upper : array
             The most.
         """
-        cost = number(cost, "cost", "Frontier.regret")
+        cost = number(cost, "cost")
         lower, upper = self.best(P)
         return cost - upper, cost - lower
 
@@ -160,13 +160,11 @@ class Frontier:
 
 def _check_places(places: Any) -> dict[str, tuple[float, float]]:
     """Check points to mark, by label."""
-    owner = "Frontier.plot"
-    remedy = "write {'mine': (1.0, -2.0)}"
     if not isinstance(places, Mapping):
-        raise invalid(owner, "places by label", "places", repr(places), remedy)
+        raise InvalidInput(f"places must be a dict such as {{'mine': (1.0, -2.0)}}, got {places!r}.")
     named = {}
     for label, place in places.items():
-        x, y = vector(place, f"places[{label!r}]", owner, 2).tolist()
+        x, y = vector(place, f"places[{label!r}]", 2).tolist()
         named[str(label)] = (x, y)
     return named
 
@@ -211,10 +209,10 @@ def frontier(
     >>> curve.best([0.0, 2.0, 4.0])[1]
     array([-1., -2., -3.])
     """
-    owner = "frontier"
-    gap = positive(gap, "gap", owner)
-    points = whole(points, "points", owner, "points >= 1", "give the number of optima")
-    search = Search(costs, domain, movement, 0.1 * gap, iterations, owner)
+    check_bounded_set(domain, "frontier")
+    gap = positive(gap, "gap")
+    points = integer(points, "points")
+    search = Search(costs, domain, movement, 0.1 * gap, iterations)
     saved = search.vertices[0].hitting - search.vertices[-1].hitting
     search.problem.size = saved  # nothing on the curve needs to be known better than a part of that
     while len(search.solved) < points:
@@ -272,11 +270,11 @@ def best_with_path_length(
     >>> round(best_with_path_length([[1.0], [-1.0], [1.0]], Box(-1, 1), P=2.0).hitting, 6)
     -2.0
     """
-    owner = "best_with_path_length"
-    P = non_negative(P, "P", owner)
-    gap = positive(gap, "gap", owner)
-    points = whole(points, "points", owner, "points >= 1", "give the number of optima")
-    search = Search(costs, domain, movement, 0.1 * gap, iterations, owner)
+    check_bounded_set(domain, "best_with_path_length")
+    P = non_negative(P, "P")
+    gap = positive(gap, "gap")
+    points = integer(points, "points")
+    search = Search(costs, domain, movement, 0.1 * gap, iterations)
     while True:
         found = search.mixture(P)
         around = [
@@ -287,7 +285,7 @@ def best_with_path_length(
         if found.gap <= gap:
             return found
         if not around or len(search.solved) >= points:
-            raise GapNotReached(owner, gap, found, "raise points, iterations or gap")
+            raise GapNotReached(gap, found, "Raise points, iterations or gap")
         search.split(around[0])
 
 
@@ -312,12 +310,10 @@ class Search:
         movement: Movement | str | None,
         gap: float,
         iterations: int,
-        owner: str,
     ) -> None:
-        check_domain(domain, owner)
-        self.problem = Problem(Game.check(owner, domain, costs, movement, None), domain, owner)
+        self.problem = Problem(Game.check(domain, costs, movement), domain)
         self.gap = gap
-        self.iterations = whole(iterations, "iterations", owner, "iterations >= 1", "give a number")
+        self.iterations = integer(iterations, "iterations")
         try:
             fixed = best_fixed(self.problem.costs, domain, gap=gap, iterations=iterations)
         except GapNotReached as stopped:  # its bound holds as far as it goes

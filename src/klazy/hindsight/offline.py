@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from numpy.typing import ArrayLike
 
-from klazy.base.checks import check_flag, invalid, positive, whole
+from klazy.base.checks import InvalidInput, check_flag, integer, positive
 from klazy.costs import Costs
 from klazy.families import LogWealth
 from klazy.game.game import Game
@@ -14,7 +14,7 @@ from klazy.hindsight.cutting import cut_optimum
 from klazy.hindsight.drifting import drift_with, drifted_optimum
 from klazy.hindsight.dynamic import exact_optimum, whole_optimum
 from klazy.hindsight.optimum import GapNotReached, Optimum
-from klazy.hindsight.problem import Problem, check_domain
+from klazy.hindsight.problem import Problem, check_bounded_set
 from klazy.hindsight.splitting import Point, Progress, iterate
 from klazy.movement import DriftedMovement, Movement
 from klazy.sets import ConvexSet
@@ -94,35 +94,31 @@ def offline_optimum(
     >>> offline_optimum(load, Box(0, 5), "l1", integers=True).u.ravel()
     array([2., 2., 1.])
     """
-    owner = "offline_optimum"
-    check_domain(domain, owner)
-    game = Game.check(owner, domain, costs, movement, x0)
-    gap = positive(gap, "gap", owner)
-    budget = whole(iterations, "iterations", owner, "iterations >= 1", "give a number")
-    integers = check_flag(integers, "integers", owner)
+    check_bounded_set(domain, "offline_optimum")
+    game = Game.check(domain, costs, movement, x0)
+    gap = positive(gap, "gap")
+    budget = integer(iterations, "iterations")
+    integers = check_flag(integers, "integers")
     if progress is not None and not callable(progress):
-        raise invalid(
-            owner, "a function progress(iteration, gap)", "progress", repr(progress), "leave it out"
-        )
+        raise InvalidInput(f"progress must be a function progress(iteration, gap), got {progress!r}.")
     game.costs.check_finite()
     is_drifting = isinstance(game.movement, DriftedMovement)
     if integers and is_drifting:
-        condition = "a price of the step alone for integers"
-        raise invalid(owner, condition, "movement", "a DriftedMovement", "use TVMovement(...)")
+        raise InvalidInput("Integers and a DriftedMovement do not go together. Use TVMovement(...).")
     found = None
     if integers:
-        domain.check_whole(owner)
+        domain.check_whole()
         found = whole_optimum(game, domain, None)
     if found is None and is_drifting:
         found = drifted_optimum(game, domain, gap, budget, progress)
     elif found is None:
-        found, _ = solve(Problem(game, domain, owner), gap, budget, progress=progress)
+        found, _ = solve(Problem(game, domain), gap, budget, progress=progress)
         if integers:
             found = whole_optimum(game, domain, found)
     assert found is not None
     found = replace(found, movement=game.movement, x0=game.x0, columns=game.costs.columns)
     if found.gap > gap and not integers:
-        raise GapNotReached(owner, gap, found)
+        raise GapNotReached(gap, found)
     return found
 
 

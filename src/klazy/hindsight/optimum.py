@@ -105,8 +105,6 @@ class GapNotReached(ArithmeticError):
 
     Parameters
     ----------
-    owner : str
-        Who looked for it.
     wanted : float
         The gap that was asked for.
     best : Optimum or BestFixed
@@ -115,9 +113,9 @@ class GapNotReached(ArithmeticError):
         What to try.
     """
 
-    def __init__(self, owner: str, wanted: float, best: Any, remedy: str = "raise iterations or gap") -> None:
+    def __init__(self, wanted: float, best: Any, remedy: str = "Raise iterations or gap") -> None:
         self.best = best
         super().__init__(
-            f"{owner} needs more than {best.iterations} iterations for gap={wanted:.1e}, got gap={best.gap:.1e}; "
-            f"{remedy}, or take the error's .best."
+            f"After {best.iterations} iterations the gap is {best.gap:.1e}, above the {wanted:.1e} asked for. "
+            f"{remedy}, or use the error's .best."
         )

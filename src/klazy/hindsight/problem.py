@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from klazy.base.checks import Array, invalid
+from klazy.base.checks import Array, InvalidInput
 from klazy.costs import Costs
 from klazy.families import Minorant
 from klazy.game.game import Game
@@ -38,7 +38,7 @@ class Problem:
     costs: Any
     size = 0.0
 
-    def __init__(self, game: Game, domain: ConvexSet, owner: str) -> None:
+    def __init__(self, game: Game, domain: ConvexSet) -> None:
         game.costs.check_finite()
         self.domain = domain
         self.costs = game.costs
@@ -48,7 +48,7 @@ class Problem:
         self.degree = self.movement.degree
         self.prices = self.movement.prices(self.dim)
         self.needs_cuts = needs_cuts(self.costs, self.movement)
-        self.grouped = self._check_grouped(owner)
+        self.grouped = self._check_grouped()
         self.axes = self.movement.axes()
         self.c = self.movement.stretch(self.dim)
         if self.needs_cuts:
@@ -62,23 +62,22 @@ class Problem:
         self.before = np.zeros(self.dim) if self.x0 is None else self.x0
         self.origin = self.turn(self.before)
 
-    def _check_grouped(self, owner: str) -> bool | None:
+    def _check_grouped(self) -> bool | None:
         """Return whether a step is priced as a whole; None if cutting planes know its price by subgradients alone."""
         movement = self.movement
         is_known = (movement.grouped, movement.degree) in KINDS
         if self.needs_cuts:
             if not is_known and movement.subgradient is None:
-                known = f"a movement with a subgradient, or one of {MOVEMENTS}"
-                raise invalid(owner, known, "movement", repr(movement), "give it a method subgradient(delta)")
+                raise InvalidInput(
+                    f"movement must be one of {MOVEMENTS} or have a method subgradient(delta), got {movement!r}."
+                )
             is_plain = movement.degree == 1.0 and movement.axes() is None
             return movement.grouped if is_plain else None
         if not is_known:
-            remedy = "state it as one of these"
+            message = f"movement must be one of {MOVEMENTS}, got {movement!r}."
             if not isinstance(movement, SwitchFee | DriftedMovement):
-                remedy += (
-                    ", or give it a method subgradient(delta) if it is convex: offline_optimum takes that"
-                )
-            raise invalid(owner, f"a known movement cost ({MOVEMENTS})", "movement", repr(movement), remedy)
+                message += " If it is convex, give it a method subgradient(delta) for offline_optimum."
+            raise InvalidInput(message)
         return movement.grouped
 
     def turn(self, points: Array) -> Array:
@@ -211,11 +210,13 @@ class Problem:
         return (self.dim + 100) * EPS * (slopes + 2.0 * multipliers) * reach
 
 
-def check_domain(domain: object, owner: str) -> None:
-    """Reject what is not a set, and a set without bounds."""
+def check_bounded_set(domain: object, function: str) -> None:
+    """Reject anything but a set with bounds, as an argument of this function."""
     if not isinstance(domain, ConvexSet):
-        raise invalid(owner, "a set to play on", "domain", repr(domain), f"write {owner}(costs, L2Ball(5))")
-    check_bounded(domain, owner)
+        kind = type(domain).__name__
+        example = f"{function}(costs, L2Ball(5))"
+        raise InvalidInput(f"domain must be a ConvexSet, got {kind}. Did you swap the arguments? {example}")
+    check_bounded(domain)
 
 
 def needs_cuts(costs: Costs, movement: Movement | None) -> bool:

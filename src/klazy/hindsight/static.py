@@ -7,13 +7,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from klazy.base.checks import Array, positive, whole
+from klazy.base.checks import Array, integer, positive
 from klazy.costs import Costs
 from klazy.families import Minorant
 from klazy.game.game import Game
 from klazy.hindsight.cutting import add_up, cut_optimum
 from klazy.hindsight.optimum import EPS, GapNotReached
-from klazy.hindsight.problem import Problem, check_domain, lowest_of, needs_cuts, norms
+from klazy.hindsight.problem import Problem, check_bounded_set, lowest_of, needs_cuts, norms
 from klazy.hindsight.splitting import RELAXATION
 from klazy.sets import ConvexSet
 
@@ -93,18 +93,17 @@ def best_fixed(
     >>> best.x, best.cost
     (array([0., 1.]), -3.0)
     """
-    owner = "best_fixed"
-    check_domain(domain, owner)
+    check_bounded_set(domain, "best_fixed")
     if isinstance(costs, Costs) and needs_cuts(costs, None):
         costs = add_up(costs)
-    problem = Problem(Game.check(owner, domain, costs, None, None), domain, owner)
-    gap = positive(gap, "gap", owner)
-    budget = whole(iterations, "iterations", owner, "iterations >= 1", "give a number")
+    problem = Problem(Game.check(domain, costs), domain)
+    gap = positive(gap, "gap")
+    budget = integer(iterations, "iterations")
     if problem.needs_cuts:
         found = cut_optimum(problem, gap, budget, None)
         fixed = BestFixed(found.u[0], found.cost, found.lower_bound, found.gap, found.iterations)
         if found.gap > gap:
-            raise GapNotReached(owner, gap, fixed)
+            raise GapNotReached(gap, fixed)
         return fixed
     family = problem.costs.family
     if family is not None and family.is_exact:
@@ -159,7 +158,7 @@ def _split(problem: Problem, gap: float, iterations: int) -> BestFixed:
                 s_v = w + (s_v - w) / turn
         s_x = s_x + RELAXATION * (x - w)
         s_v = s_v + RELAXATION * (v - w)
-    raise GapNotReached("best_fixed", gap, best)
+    raise GapNotReached(gap, best)
 
 
 def _certify(problem: Problem, x: Array, normal: Array, minorant: Minorant, iterations: int) -> BestFixed:

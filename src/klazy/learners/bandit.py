@@ -5,10 +5,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from klazy.base.checks import Array, invalid, real_array, vector, whole
+from klazy.base.checks import Array, InvalidInput, real_array, vector
 from klazy.learners.base import Learner
-from klazy.learners.wrapping import check_inner, move_learner
-from klazy.movement import Movement
+from klazy.learners.wrapping import Wrapper, move_learner
 from klazy.sets import ConvexSet
 
 MOST_SEEDS = 2**64  # A generator's key has 64 bits.
@@ -23,7 +22,7 @@ class BanditState(NamedTuple):
     v: Array
 
 
-class Bandit(Learner[BanditState]):
+class Bandit(Wrapper[BanditState]):
     r"""Any learner where only the cost of a decision is known, and no gradient.
 
     The learner plays :math:`z_t` on the set shrunk by ``delta``, and gets an estimate of its gradient. With n the dimension
@@ -60,36 +59,24 @@ class Bandit(Learner[BanditState]):
     array([ 0.5, -0.5])
     """
 
-    learner: Learner[Any]
     points: int
     delta: float
     seed: int
     inside: ConvexSet  # where the learner's own point is
 
     def __init__(self, learner: Learner[Any], points: int = 1, *, delta: float, seed: int = 0) -> None:
-        check_inner(learner, "Bandit")
-        if not learner.takes_gradients:
-            remedy = "use GD or another learner without a family"
-            raise invalid("Bandit", "a learner that is told gradients", "learner", repr(learner), remedy)
-        count = whole(points, "points", "Bandit", "one point or two", "use points=1 or points=2")
-        if count > 2:
-            raise invalid("Bandit", "one point or two", "points", points, "use points=1 or points=2")
+        self._wrap(learner, by_gradients=True)
+        if points not in (1, 2):
+            raise InvalidInput(f"points must be 1 or 2, got {points!r}.")
         if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or not 0 <= seed < MOST_SEEDS:
-            condition = "a seed, a whole number >= 0 below 2^64"
-            raise invalid("Bandit", condition, "seed", repr(seed), "give one")
-        domain = learner.domain
-        inside = domain.shrunk(delta)
-        self._keep(learner=learner, points=count, delta=float(delta), seed=int(seed))
-        self._keep(domain=domain, inside=inside)
+            raise InvalidInput(f"seed must be an integer from 0 to 2^64 - 1, got {seed!r}.")
+        inside = self.domain.shrunk(delta)
+        self._keep(points=int(points), delta=float(delta), seed=int(seed), inside=inside)
 
     @cached_property
     def mover(self) -> Learner[Any]:
         """The learner on the shrunk set."""
         return move_learner(self.learner, self.inside)
-
-    @property
-    def own_movement(self) -> Movement:
-        return self.learner.own_movement
 
     def describe_memory(self, state: BanditState) -> str:
         return f"It was made from the costs of rounds 1 to {state.t - 1}, by estimates of their gradients."
@@ -190,15 +177,13 @@ class Bandit(Learner[BanditState]):
             x = x + self.delta * v
         return BanditState(t, x, inner, v)
 
-    def check_values(self, values: Any, owner: str) -> Array:
+    def check_values(self, values: Any) -> Array:
         """Check the costs of a round.
 
         Parameters
         ----------
         values : array_like
             One cost per point; a plain number will do for ``points=1``.
-        owner : str
-            Who asks, for the error message.
 
         Returns
         -------
@@ -210,21 +195,20 @@ class Bandit(Learner[BanditState]):
         ValueError
             If they are not as many real numbers.
         """
-        given = real_array(values, "value", owner)
-        return vector(np.atleast_1d(given), "value", owner, self.points).copy()
+        given = real_array(values, "value")
+        return vector(np.atleast_1d(given), "value", self.points).copy()
 
-    def check_state(self, state: Any, owner: str) -> BanditState:
-        if type(state) is not BanditState:
-            remedy = "go on from a trace or agent of the same learner"
-            raise invalid(owner, "a state of Bandit", "state", repr(state), remedy)
-        t = whole(state.t, "state.t", owner, "a round t >= 1", "rounds are counted from one")
-        inner = self.mover.check_state(state.inner, owner)
+    def check_state(self, state: Any) -> BanditState:
+        t = self._check_kind(state, BanditState)
+        inner = self.mover.check_state(state.inner)
         expected = self._play(t, inner)
         for name in ("x", "v"):
-            given = vector(getattr(state, name), f"state.{name}", owner, self.domain.dim)
+            given = vector(getattr(state, name), f"state.{name}", self.domain.dim)
             if not np.allclose(given, getattr(expected, name), rtol=0.0, atol=1e-9 * self.domain.scale):
-                condition = f"the {name} that follows from its other parts"
-                raise invalid(owner, condition, f"state.{name}", given, "go on from a trace or agent")
+                message = (
+                    f"state.{name} does not follow from the other parts of the state, got {given.tolist()}."
+                )
+                raise InvalidInput(message)
         return BanditState(t, np.asarray(state.x), inner, np.asarray(state.v))
 
 

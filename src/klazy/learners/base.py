@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Generic, NamedTuple, Protocol, Self, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from klazy.base.checks import FINITE, Array, invalid, vector, whole
+from klazy.base.checks import FINITE, Array, InvalidInput, integer, vector
 from klazy.base.config import Config
 from klazy.families import Family, Linear
 from klazy.kernels import codes
@@ -194,15 +194,13 @@ class Learner(Config, ABC, Generic[S]):
             return x
         return self.domain.start if start is None else start
 
-    def check_state(self, state: Any, owner: str) -> S:
+    def check_state(self, state: Any) -> S:
         """Check that this learner could have left a state.
 
         Parameters
         ----------
         state : State
             What was given.
-        owner : str
-            Who asks, for the error message.
 
         Returns
         -------
@@ -215,29 +213,34 @@ class Learner(Config, ABC, Generic[S]):
             If it is of another learner, or its point is outside the set.
         """
         model = self.init()
-        if type(state) is not type(model):
-            wanted = f"a state of {type(self).__name__}"
-            remedy = "go on from a trace or agent of the same learner"
-            raise invalid(owner, wanted, "state", repr(state), remedy)
-        whole(state.t, "state.t", owner, "a round t >= 1", "rounds are counted from one")
+        self._check_kind(state, type(model))
         for name, value in model._asdict().items():
             given = getattr(state, name)
             if name == "experts":
-                self._check_experts(given, owner)
+                self._check_experts(given)
             elif np.size(value) > 0 or np.size(given) > 0:
-                vector(np.ravel(given), f"state.{name}", owner, np.size(value), limit=FINITE)
-        if not self.domain.contains(state.x):
-            condition = f"a state whose x lies in {self.domain!r}"
-            raise invalid(owner, condition, "state.x", state.x, "project it first")
+                vector(np.ravel(given), f"state.{name}", np.size(value), limit=FINITE)
+        self._check_inside(state.x)
         return state
 
-    def _check_experts(self, states: Any, owner: str) -> None:
+    def _check_kind(self, state: Any, kind: type) -> int:
+        """Check the type of a state, and return its round."""
+        if type(state) is not kind:
+            name = type(self).__name__
+            raise InvalidInput(f"state must come from a trace or agent of this {name}, got {state!r}.")
+        return integer(state.t, "state.t")
+
+    def _check_inside(self, x: Array) -> None:
+        """Check that the points of a state are in the set."""
+        if not self.domain.contains(x):
+            raise InvalidInput(f"state.x must be in {self.domain!r}, got {np.asarray(x).tolist()}.")
+
+    def _check_experts(self, states: Any) -> None:
         N = len(self.experts)
         if not isinstance(states, tuple) or len(states) != N:
-            condition = f"the states of {N} experts"
-            raise invalid(owner, condition, "state.experts", repr(states), "go on from a trace or agent")
+            raise InvalidInput(f"state.experts must be a tuple of {N} states, got {states!r}.")
         for expert, state in zip(self.experts, states, strict=True):
-            expert.check_state(state, owner)
+            expert.check_state(state)
 
 
 class Descent(Learner[S]):
@@ -267,26 +270,25 @@ class Descent(Learner[S]):
     start: Array | None
 
     def __init__(self, domain: ConvexSet, sigma: Schedule | float, *, start: ArrayLike | None = None) -> None:
-        owner = type(self).__name__
-        self._keep(domain=check_domain(domain, owner), sigma=as_schedule(sigma))
-        self._keep(start=check_start(domain, start, owner))
+        self._keep(domain=check_domain(domain), sigma=as_schedule(sigma))
+        self._keep(start=check_start(domain, start))
 
 
-def check_domain(domain: Any, owner: str) -> ConvexSet:
+def check_domain(domain: Any) -> ConvexSet:
     """Check that this is a set to play on."""
     if not isinstance(domain, ConvexSet):
-        raise invalid(owner, "a set to play on", "domain", repr(domain), f"write {owner}(L2Ball(5), ...)")
+        raise InvalidInput(f"domain must be a ConvexSet such as L2Ball(5), got {domain!r}.")
     return domain
 
 
-def check_start(domain: ConvexSet, start: ArrayLike | None, owner: str) -> Array | None:
+def check_start(domain: ConvexSet, start: ArrayLike | None) -> Array | None:
     """Check that ``start`` is a point of the set; None stays None."""
-    return None if start is None else domain.start_at(start, owner)
+    return None if start is None else domain.start_at(start)
 
 
-def check_slack(k: Any, owner: str) -> int:
+def check_slack(k: Any) -> int:
     """Check a laziness slack k >= 1."""
-    return min(whole(k, "k", owner, "a slack k >= 1", "use k=1 for greedy GD"), NEVER)
+    return min(integer(k, "k", "Use k=1 for greedy GD."), NEVER)
 
 
 def describe_state(state: Any) -> Any:

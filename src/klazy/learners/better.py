@@ -5,10 +5,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from klazy.base.checks import Array, invalid, positive
+from klazy.base.checks import Array, InvalidInput, positive
 from klazy.families import Family, Linear
 from klazy.learners.base import Learner
-from klazy.learners.leader import check_family
+from klazy.learners.leader import check_expert_families
 from klazy.learners.sader import check_expert_states, check_experts, check_norm, points_of, step_expert
 from klazy.movement import AsymmetricMovement, Movement, as_movement
 
@@ -104,22 +104,19 @@ class BetterOfTwo(Learner[BetterState]):
         back: float = 2.0,
         family: Family | None = None,
     ) -> None:
-        owner = "BetterOfTwo"
-        for name, one in (("first", first), ("second", second)):
-            if not isinstance(one, Learner):
-                remedy = "write BetterOfTwo(GD(ball, 1.0), LazyGD(ball, 1.0), L2Movement(1.0))"
-                raise invalid(owner, "two learners", name, repr(one), remedy)
-        experts = check_experts([first, second], owner)
-        movement = as_movement(movement, owner)
-        check_norm(movement, first.domain.dim, owner, "write L2Movement(1.0)")
+        experts = check_experts([first, second], ("first", "second"))
+        movement = as_movement(movement)
+        check_norm(movement, first.domain.dim)
         if isinstance(movement, AsymmetricMovement):
-            remedy = "write L1Movement(1.0)"
-            raise invalid(owner, "the same price in both directions", "movement", repr(movement), remedy)
-        a = positive(leave, "leave", owner)
-        b = positive(back, "back", owner)
+            message = (
+                f"movement must cost the same in both directions, got {movement!r}. Use L1Movement(1.0)."
+            )
+            raise InvalidInput(message)
+        a = positive(leave, "leave")
+        b = positive(back, "back")
         if a * b <= 1.0:
-            raise invalid(owner, "leave * back > 1", "leave * back", a * b, "use 2.0 for both")
-        check_family(family, experts, owner)
+            raise InvalidInput(f"leave * back must be above 1, got {a * b:g}. Use 2.0 for both.")
+        check_expert_families(family, experts)
         self._keep(first=first, second=second, movement=movement, leave=a, back=b, family=family)
         self._keep(experts=experts, domain=first.domain)
         self._keep(accepts_hints=any(expert.accepts_hints for expert in experts))
@@ -233,10 +230,9 @@ class BetterOfTwo(Learner[BetterState]):
             f"{allowed:.4g}."
         )
 
-    def check_state(self, state: Any, owner: str) -> BetterState:
-        super().check_state(state, owner)
-        check_expert_states(state, owner, True)
+    def check_state(self, state: Any) -> BetterState:
+        super().check_state(state)
+        check_expert_states(state, True)
         if state.leader not in (0, 1):
-            remedy = "go on from a trace or agent"
-            raise invalid(owner, "a leader of 0 or 1", "state.leader", state.leader, remedy)
+            raise InvalidInput(f"state.leader must be 0 or 1, got {state.leader}.")
         return state

@@ -4,10 +4,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from klazy.base.checks import Array, invalid, rows, whole
+from klazy.base.checks import Array, InvalidInput, integer, rows
 from klazy.learners.base import Learner
-from klazy.learners.wrapping import check_inner
-from klazy.movement import Movement
+from klazy.learners.wrapping import Wrapper
 
 
 class DelayedState(NamedTuple):
@@ -23,7 +22,7 @@ class DelayedState(NamedTuple):
     points: Array
 
 
-class Delayed(Learner[DelayedState]):
+class Delayed(Wrapper[DelayedState]):
     r"""Any learner where feedback comes late, out of order, or never.
 
     A round ends with its feedback (``step``) or without it (:meth:`advance`); then it waits, with the point that was played.
@@ -55,16 +54,8 @@ class Delayed(Learner[DelayedState]):
     ([0.0], [-0.5])
     """
 
-    learner: Learner[Any]
-
     def __init__(self, learner: Learner[Any]) -> None:
-        check_inner(learner, "Delayed")
-        self._keep(learner=learner)
-        self._keep(domain=learner.domain, family=learner.family)
-
-    @property
-    def own_movement(self) -> Movement:
-        return self.learner.own_movement
+        self._wrap(learner)
 
     def describe_memory(self, state: DelayedState) -> str:
         waiting = len(state.rounds)
@@ -138,7 +129,7 @@ class Delayed(Learner[DelayedState]):
         others = state.rounds != round
         return state._replace(rounds=state.rounds[others], points=state.points[others])
 
-    def find_point(self, state: DelayedState, round: Any, owner: str) -> Array:
+    def find_point(self, state: DelayedState, round: Any) -> Array:
         """Find the point played in a round that waits for feedback.
 
         Parameters
@@ -147,8 +138,6 @@ class Delayed(Learner[DelayedState]):
             The state to look in.
         round : int
             The round, counted from 1.
-        owner : str
-            Who asks, for the error message.
 
         Returns
         -------
@@ -160,32 +149,23 @@ class Delayed(Learner[DelayedState]):
         ValueError
             If this round does not wait for feedback.
         """
-        s = whole(round, "round", owner, "a round >= 1", "rounds are counted from one")
+        s = integer(round, "round")
         found = np.flatnonzero(state.rounds == s)
         if len(found) == 0:
-            waiting = "none does"
-            if len(state.rounds):
-                waiting = "these do: " + ", ".join(str(int(r)) for r in state.rounds[:8])
-            condition = "a round that waits for feedback"
-            raise invalid(owner, condition, "round", s, waiting)
+            waiting = ", ".join(str(int(r)) for r in state.rounds[:8]) or "none"
+            raise InvalidInput(f"Round {s} does not wait for feedback. Rounds that do: {waiting}.")
         return state.points[found[0]]
 
-    def check_state(self, state: Any, owner: str) -> DelayedState:
-        if type(state) is not DelayedState:
-            wanted = "a state of Delayed"
-            remedy = "go on from a trace or agent of the same learner"
-            raise invalid(owner, wanted, "state", repr(state), remedy)
-        t = whole(state.t, "state.t", owner, "a round t >= 1", "rounds are counted from one")
-        inner = self.learner.check_state(state.inner, owner)
+    def check_state(self, state: Any) -> DelayedState:
+        t = self._check_kind(state, DelayedState)
+        inner = self.learner.check_state(state.inner)
         waiting = np.asarray(state.rounds, dtype=np.float64).ravel()
         is_order = (np.diff(waiting, prepend=0.0, append=float(t)) > 0.0).all()
         if not is_order or not np.array_equal(waiting, np.trunc(waiting)):
-            condition = f"rounds before t={t} in their order"
-            raise invalid(owner, condition, "state.rounds", waiting.tolist(), "go on from a trace or agent")
+            given = waiting.tolist()
+            raise InvalidInput(f"state.rounds must be rounds before {t} in their order, got {given}.")
         points = np.empty((0, self.domain.dim))
         if len(waiting):
-            points = rows(state.points, "state.points", owner, self.domain.dim, len(waiting))
-        if not self.domain.contains(np.vstack((state.x, points))):
-            condition = f"a state whose points lie in {self.domain!r}"
-            raise invalid(owner, condition, "state.x", state.x, "project it first")
+            points = rows(state.points, "state.points", self.domain.dim, len(waiting))
+        self._check_inside(np.vstack((state.x, points)))
         return DelayedState(t, state.x, inner, waiting, points)

@@ -70,7 +70,7 @@ class KLazyFTRL(Descent[FTRLState]):
         self, domain: ConvexSet, sigma: Schedule | float, k: int, *, start: ArrayLike | None = None
     ) -> None:
         super().__init__(domain, sigma, start=start)
-        self._keep(k=check_slack(k, "KLazyFTRL"))
+        self._keep(k=check_slack(k))
 
     def init(self, x: Array | None = None) -> FTRLState:
         x = self.first_point(x)

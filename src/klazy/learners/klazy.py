@@ -60,7 +60,7 @@ class KLazyGD(Descent[AnchoredState]):
         self, domain: ConvexSet, sigma: Schedule | float, k: int, *, start: ArrayLike | None = None
     ) -> None:
         super().__init__(domain, sigma, start=start)
-        self._keep(k=check_slack(k, "KLazyGD"))
+        self._keep(k=check_slack(k))
 
     def init(self, x: Array | None = None) -> AnchoredState:
         x = self.first_point(x)

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from klazy.base.checks import Array, check_flag, invalid, non_negative
+from klazy.base.checks import Array, InvalidInput, check_flag, non_negative
 from klazy.families import Family, Linear
 from klazy.kernels import codes
 from klazy.learners.base import Learner
@@ -127,17 +127,17 @@ class Leader(Learner[LeaderState]):
         family: Family | None = None,
         hints: bool = False,
     ) -> None:
-        experts = check_experts(experts, "Leader", ", L2Movement(1.0)")
-        takes_hints = check_hints(hints, experts, "Leader")
+        experts = check_experts(experts)
+        takes_hints = check_hints(hints, experts)
         self._keep(hints=takes_hints, accepts_hints=takes_hints)
-        guard = check_flag(guard, "guard", "Leader")
-        movement = as_movement(movement, "Leader")
+        guard = check_flag(guard, "guard")
+        movement = as_movement(movement)
         if guard:
-            check_norm(movement, experts[0].domain.dim, "Leader", "write L2Movement(1.0), or guard=False")
+            check_norm(movement, experts[0].domain.dim)
         movement.check(experts[0].domain.dim)
-        check_family(family, experts, "Leader")
+        check_expert_families(family, experts)
         self._keep(experts=experts, movement=movement, guard=guard, family=family)
-        self._keep(caution=non_negative(caution, "caution", "Leader"), domain=experts[0].domain)
+        self._keep(caution=non_negative(caution, "caution"), domain=experts[0].domain)
 
     @property
     def rule(self) -> str | None:  # pyright: ignore[reportIncompatibleVariableOverride]
@@ -442,10 +442,10 @@ class Leader(Learner[LeaderState]):
         guard = ("spread", "diameter", "beta", "excess", "guarding", "worst") if self.guard else ()
         return name_columns(log, hitting, len(self.experts), ("leader", *guard))
 
-    def _check_experts(self, states: Any, owner: str) -> None:
+    def _check_experts(self, states: Any) -> None:
         if self.season is not None and isinstance(states, tuple) and len(states) == len(self.experts):
             states = tuple(map(self._lend_season, self.experts, states))
-        super()._check_experts(states, owner)
+        super()._check_experts(states)
 
     def _lend_season(self, expert: Learner[Any], state: Any, season: Array | None = None) -> Any:
         """Return the state of an expert with the leader's season; by default with that before the first round."""
@@ -457,14 +457,14 @@ class Leader(Learner[LeaderState]):
             return state
         return state._replace(season=expert.season.init() if season is None else season)
 
-    def check_state(self, state: Any, owner: str) -> LeaderState:
-        super().check_state(state, owner)
-        check_expert_states(state, owner, self.hints)
+    def check_state(self, state: Any) -> LeaderState:
+        super().check_state(state)
+        check_expert_states(state, self.hints)
         if self.season is not None:
-            self.season.check(state.season, owner)
-        if state.leader not in range(len(self.experts)):
-            condition = f"a leader among {len(self.experts)} experts"
-            raise invalid(owner, condition, "state.leader", state.leader, "go on from a trace or agent")
+            self.season.check(state.season)
+        N = len(self.experts)
+        if state.leader not in range(N):
+            raise InvalidInput(f"state.leader must be the index of one of {N} experts, got {state.leader}.")
         return state
 
 
@@ -478,13 +478,12 @@ def _group_moves(moves: list[tuple[Reluctant, int, Array, float]]) -> list[list[
     return list(groups.values())
 
 
-def check_family(family: Any, experts: tuple[Learner[Any], ...], owner: str) -> None:
+def check_expert_families(family: Any, experts: tuple[Learner[Any], ...]) -> None:
     """Reject experts that want rows of another family than their leader gets."""
     if family is not None and not isinstance(family, Family):
-        remedy = "leave it out, or write Pinball(2.0, 1.0)"
-        raise invalid(owner, "a family of costs", "family", repr(family), remedy)
+        raise InvalidInput(f"family must be a Family such as Pinball(2.0, 1.0), got {family!r}.")
     for i, expert in enumerate(experts):
         if expert.family not in (None, Linear(), family):
-            name = f"experts[{i}].family"
-            remedy = f"give {owner} the same family"
-            raise invalid(owner, f"experts of the family {family}", name, expert.family, remedy)
+            raise InvalidInput(
+                f"Experts must have the family of their leader, {family}, but experts[{i}].family is {expert.family}."
+            )

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from klazy.base.checks import Array, check_flag, invalid, number, positive
+from klazy.base.checks import Array, InvalidInput, check_flag, number, positive
 from klazy.base.config import Config
 from klazy.kernels import codes
 from klazy.learners.base import NEVER, Descent, check_slack
@@ -141,7 +141,7 @@ class Clock(Memory):
     code: ClassVar[int | None] = codes.CLOCK
 
     def __init__(self, k: int) -> None:
-        self._keep(k=check_slack(k, "Clock"))
+        self._keep(k=check_slack(k))
 
     def theta(self, t: int, raw: Array) -> float:
         return 0.0 if t % self.k == 0 else 1.0
@@ -177,9 +177,9 @@ class Decay(Memory):
     code: ClassVar[int | None] = codes.DECAY
 
     def __init__(self, m: float) -> None:
-        m = number(m, "m", "Decay")
+        m = number(m, "m")
         if m < 1:
-            raise invalid("Decay", "a memory m >= 1", "m", m, "use m=1 for greedy GD")
+            raise InvalidInput(f"m must be at least 1, got {m:g}. Use m=1 for greedy GD.")
         self._keep(m=m)
 
     def theta(self, t: int, raw: Array) -> float:
@@ -216,7 +216,7 @@ class Clip(Memory):
     code: ClassVar[int | None] = codes.CLIP
 
     def __init__(self, kappa: float) -> None:
-        self._keep(kappa=positive(kappa, "kappa", "Clip", "use Forget() to keep nothing"))
+        self._keep(kappa=positive(kappa, "kappa", "Use Forget() to keep nothing."))
 
     def theta(self, t: int, raw: Array) -> float:
         # The same on every CPU, as a product of BLAS is not.
@@ -250,13 +250,20 @@ class Event(Memory):
     code: ClassVar[int | None] = codes.EVENT
 
     def __init__(self, kappa: float) -> None:
-        self._keep(kappa=positive(kappa, "kappa", "Event", "use Forget() to keep nothing"))
+        self._keep(kappa=positive(kappa, "kappa", "Use Forget() to keep nothing."))
 
     def theta(self, t: int, raw: Array) -> float:
         return 0.0 if math.sqrt(float((raw * raw).sum())) > self.kappa else 1.0
 
     def parameter(self) -> float:
         return self.kappa
+
+
+def check_memory(memory: Any) -> Memory:
+    """Check that this is a memory."""
+    if not isinstance(memory, Memory):
+        raise InvalidInput(f"memory must be a Memory such as Decay(32) or Clock(65), got {memory!r}.")
+    return memory
 
 
 class MemoryState(NamedTuple):
@@ -320,10 +327,8 @@ class MemoryGD(Descent[MemoryState]):
         hints: bool = True,
     ) -> None:
         super().__init__(domain, sigma, start=start)
-        if not isinstance(memory, Memory):
-            raise invalid("MemoryGD", "a memory rule", "memory", repr(memory), "write Decay(32) or Clock(65)")
-        takes_hints = check_flag(hints, "hints", "MemoryGD")
-        self._keep(memory=memory, hints=takes_hints, accepts_hints=takes_hints)
+        takes_hints = check_flag(hints, "hints")
+        self._keep(memory=check_memory(memory), hints=takes_hints, accepts_hints=takes_hints)
 
     def init(self, x: Array | None = None) -> MemoryState:
         x = self.first_point(x)

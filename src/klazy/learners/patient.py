@@ -64,7 +64,7 @@ class Patient(Descent[PatientState]):
         self, domain: ConvexSet, sigma: Schedule | float, price: float, *, start: ArrayLike | None = None
     ) -> None:
         super().__init__(domain, sigma, start=start)
-        self._keep(price=non_negative(price, "price", "Patient"))
+        self._keep(price=non_negative(price, "price"))
 
     def init(self, x: Array | None = None) -> PatientState:
         x = self.first_point(x)

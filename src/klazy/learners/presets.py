@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from klazy.base.checks import Array, check_flag, invalid, non_negative, one_of, positive, size
+from klazy.base.checks import Array, InvalidInput, check_flag, non_negative, one_of, positive, size
 from klazy.families import Family, Pinball
 from klazy.kernels import codes
 from klazy.learners.base import Descent, Learner, check_domain
@@ -51,7 +51,7 @@ META_RATES = ("lemma", "tight", "authors")
 MEMORIES = (Forget(), Decay(16.0), Decay(128.0), Decay(1024.0), Full())
 
 
-def sigma_grid(T: int, G: float, R: float, movement_weight: float = 1.0) -> Array:
+def sigma_grid(T: int, G: float, R: float, move_cost: float = 1.0) -> Array:
     r"""List theory's sigmas: :math:`\sqrt{(G^2 + 2 \lambda G) T} / R` and its halves, one near the best for every path length.
 
     There are :math:`N = \lceil \log_2(8T - 7) / 2 \rceil + 1`.
@@ -64,7 +64,7 @@ def sigma_grid(T: int, G: float, R: float, movement_weight: float = 1.0) -> Arra
         A bound on the gradients' norms.
     R : float
         A bound on the distance from x_1.
-    movement_weight : float, optional
+    move_cost : float, optional
         The price of a unit of movement. Default: 1.
 
     Returns
@@ -77,12 +77,12 @@ def sigma_grid(T: int, G: float, R: float, movement_weight: float = 1.0) -> Arra
     >>> sigma_grid(T=100, G=1.0, R=1.0).round(2).tolist()
     [17.32, 8.66, 4.33, 2.17, 1.08, 0.54]
     """
-    T, G, R, weight = _check_known("sigma_grid", T, G, R, movement_weight)
+    T, G, R, weight = _check_known(T, G, R, move_cost)
     N = math.ceil(math.log2(8 * T - 7) / 2) + 1
     return np.ldexp(math.sqrt((G * G + 2.0 * weight * G) * T) / R, -np.arange(N))
 
 
-def meta_rate(rule: str, T: int, G: float, R: float, movement_weight: float = 1.0) -> float:
+def meta_rate(rule: str, T: int, G: float, R: float, move_cost: float = 1.0) -> float:
     r"""Compute a rate beta for an ensemble on a set of radius R.
 
     Parameters
@@ -97,7 +97,7 @@ def meta_rate(rule: str, T: int, G: float, R: float, movement_weight: float = 1.
         A bound on the gradients' norms.
     R : float
         A bound on the distance from x_1.
-    movement_weight : float, optional
+    move_cost : float, optional
         The price of a unit of movement. Default: 1.
 
     Returns
@@ -110,8 +110,8 @@ def meta_rate(rule: str, T: int, G: float, R: float, movement_weight: float = 1.
     >>> [round(meta_rate(rule, T=1000, G=1.0, R=1.0), 4) for rule in ("lemma", "tight", "authors")]
     [0.0067, 0.0115, 0.0667]
     """
-    T, G, R, weight = _check_known("meta_rate", T, G, R, movement_weight)
-    one_of(rule, "rule", "meta_rate", META_RATES)
+    T, G, R, weight = _check_known(T, G, R, move_cost)
+    one_of(rule, "rule", META_RATES)
     if rule == "tight":
         return math.sqrt(8.0 / ((2.0 * G + weight) * (2.0 * G + 3.0 * weight) * T)) / (2.0 * R)
     if rule == "authors":
@@ -123,7 +123,7 @@ def sader(
     domain: ConvexSet,
     T: int,
     G: float,
-    movement_weight: float = 1.0,
+    move_cost: float = 1.0,
     *,
     beta: float | str = "lemma",
     prior: str | ArrayLike = "harmonic",
@@ -140,7 +140,7 @@ def sader(
         The number of rounds.
     G : float
         A bound on the gradients' norms.
-    movement_weight : float, optional
+    move_cost : float, optional
         The price of a unit of Euclidean distance. Default: 1.
     beta : float or str, optional
         The rate: a number, a rule of :func:`meta_rate`, or one of :class:`SAder`'s own. Default: ``"lemma"``.
@@ -159,7 +159,7 @@ def sader(
     Raises
     ------
     ValueError
-        If T, G or the weight are refused.
+        If T, G or the move cost are invalid.
 
     Examples
     --------
@@ -170,14 +170,14 @@ def sader(
     def experts(sigma: float, k: int) -> list[Descent[Any]]:
         return [GD(domain, sigma, start=start)]
 
-    return _on_grid("sader", experts, domain, T, G, movement_weight, beta, prior, lazy, start)
+    return _on_grid(experts, domain, T, G, move_cost, beta, prior, lazy, start)
 
 
 def sader_k(
     domain: ConvexSet,
     T: int,
     G: float,
-    movement_weight: float = 1.0,
+    move_cost: float = 1.0,
     *,
     memory: str = "clock",
     beta: float | str = "lemma",
@@ -200,7 +200,7 @@ def sader_k(
         The number of rounds.
     G : float
         A bound on the gradients' norms.
-    movement_weight : float, optional
+    move_cost : float, optional
         The price of a unit of Euclidean distance. Default: 1.
     memory : str, optional
         ``"clock"``, the default, forgets every k-th round; ``"decay"`` forgets over about k rounds instead, so that no expert
@@ -224,7 +224,7 @@ def sader_k(
     Raises
     ------
     ValueError
-        If T, G or the weight are refused.
+        If T, G or the move cost are invalid.
 
     Examples
     --------
@@ -234,7 +234,7 @@ def sader_k(
     >>> np.exp(both.log_prior[:4]).round(3).tolist()
     [0.292, 0.292, 0.097, 0.097]
     """
-    decays = one_of(memory, "memory", "sader_k", ("clock", "decay")) == "decay"
+    decays = one_of(memory, "memory", ("clock", "decay")) == "decay"
 
     def experts(sigma: float, k: int) -> list[Descent[Any]]:
         lazily = (
@@ -244,7 +244,7 @@ def sader_k(
         )
         return [lazily, GD(domain, sigma, start=start)] if greedy else [lazily]
 
-    return _on_grid("sader_k", experts, domain, T, G, movement_weight, beta, prior, lazy, start)
+    return _on_grid(experts, domain, T, G, move_cost, beta, prior, lazy, start)
 
 
 def ader(domain: ConvexSet, T: int, G: float, *, start: ArrayLike | None = None) -> SAder:
@@ -272,15 +272,15 @@ def ader(domain: ConvexSet, T: int, G: float, *, start: ArrayLike | None = None)
     Raises
     ------
     ValueError
-        If T or G is refused.
+        If T or G is invalid.
 
     Examples
     --------
     >>> len(ader(L2Ball(5), T=100, G=1.0).experts)
     4
     """
-    check_bounded(check_domain(domain, "ader"), "ader")
-    T, G, _, _ = _check_known("ader", T, G, 1.0, 0.0)
+    check_bounded(check_domain(domain))
+    T, G, _, _ = _check_known(T, G, 1.0, 0.0)
     D = domain.scale
     N = math.ceil(math.log2(1.0 + 4.0 * T / 7.0) / 2.0) + 1
     sigmas = G / D * math.sqrt(2.0 * T / 7.0) / 2.0 ** np.arange(N)
@@ -289,7 +289,7 @@ def ader(domain: ConvexSet, T: int, G: float, *, start: ArrayLike | None = None)
 
 
 def scream(
-    domain: ConvexSet, T: int, G: float, movement_weight: float = 1.0, *, start: ArrayLike | None = None
+    domain: ConvexSet, T: int, G: float, move_cost: float = 1.0, *, start: ArrayLike | None = None
 ) -> SAder:
     r"""Build Scream of Zhao, Wang and Zhou (2022), made for online learning with memory; movement costs are a case of it.
 
@@ -304,7 +304,7 @@ def scream(
         The number of rounds.
     G : float
         A bound on the gradients' norms.
-    movement_weight : float, optional
+    move_cost : float, optional
         The price of a unit of Euclidean distance. Default: 1.
     start : array_like, optional
         First decision. Default: the point of the set nearest to the origin.
@@ -317,15 +317,15 @@ def scream(
     Raises
     ------
     ValueError
-        If T, G or the weight are refused.
+        If T, G or the move cost are invalid.
 
     Examples
     --------
     >>> len(scream(L2Ball(5), T=100, G=1.0).experts)
     5
     """
-    check_bounded(check_domain(domain, "scream"), "scream")
-    T, G, _, weight = _check_known("scream", T, G, 1.0, movement_weight)
+    check_bounded(check_domain(domain))
+    T, G, _, weight = _check_known(T, G, 1.0, move_cost)
     D = domain.scale
     N = math.ceil(math.log2(1.0 + 2.0 * T) / 2.0) + 1
     sigmas = math.sqrt(G * (G + weight) * T) / D / 2.0 ** np.arange(N)
@@ -367,7 +367,7 @@ def product_grid(
     """
     for name, values in (("sigmas", sigmas), ("memories", memories)):
         if not isinstance(values, list | tuple):
-            raise invalid("product_grid", f"a list of {name}", name, repr(values), "put it into a list")
+            raise InvalidInput(f"{name} must be a list, got {values!r}.")
     return [MemoryGD(domain, sigma, memory, start=start) for memory in memories for sigma in sigmas]
 
 
@@ -432,13 +432,12 @@ def auto(
     >>> trace.x[-1].round(3).tolist()
     [0.0, 0.0, 0.0, 0.0, 1.0]
     """
-    check_bounded(check_domain(domain, "auto"), "auto")
-    movement = _check_movement(domain, movement, "auto")
+    check_bounded(check_domain(domain))
+    movement = _check_movement(domain, movement)
     # It is the family of costs with data, or the family itself.
     family = getattr(costs, "family", costs)
     if costs is not None and not isinstance(family, Family):
-        remedy = "leave them out, or write Pinball()"
-        raise invalid("auto", "costs of a known family", "costs", repr(costs), remedy)
+        raise InvalidInput(f"costs must be a Family such as Pinball(), or costs of one, got {costs!r}.")
     # Experts plan with Euclidean distance if only the distance of a movement is known; the leader charges what it costs.
     planned = movement
     if movement.grouped is None and not isinstance(movement, SwitchFee):
@@ -470,7 +469,7 @@ def auto(
         for periods in _choose_averages(season, width)
     ]
     hinted = []
-    if check_flag(hints, "hints", "auto"):
+    if check_flag(hints, "hints"):
         hinted = [
             Reluctant(domain, planned, window, horizon, family=known, start=start, hints=True)
             for window, horizon in HINTED_GRID
@@ -497,16 +496,16 @@ def _warn_of_size(domain: ConvexSet, x: Array) -> None:
 def _choose_averages(period: Any, width: int) -> list[int]:
     """Return over how many periods seasonal experts average, as far as the ring of a given period reaches."""
     if not isinstance(period, int) or not 2 <= period <= codes.SEASON_LONGEST:
-        return list(AVERAGED_PERIODS)  # it is looked for, or will be refused
+        return list(AVERAGED_PERIODS)  # it is looked for, or will be rejected
     reach = (count_ring_rows(width, period, max(AVERAGED_PERIODS)) - 1) // period
     return sorted({min(periods, reach) for periods in AVERAGED_PERIODS})
 
 
-def _check_movement(domain: ConvexSet, movement: Movement | str | None, owner: str) -> Movement:
+def _check_movement(domain: ConvexSet, movement: Movement | str | None) -> Movement:
     """Check the movement; None is the one that suits the set."""
     if movement is None:
         movement = suit_movement(domain)
-    found = as_movement(movement, owner)
+    found = as_movement(movement)
     found.check(domain.dim)
     return found
 
@@ -544,8 +543,8 @@ def ensemble_auto(
     >>> trace.x[-1].round(3).tolist()
     [0.0, 0.0, 0.0, 0.0, 1.0]
     """
-    check_bounded(check_domain(domain, "ensemble_auto"), "ensemble_auto")
-    movement = _check_movement(domain, movement, "ensemble_auto")
+    check_bounded(check_domain(domain))
+    movement = _check_movement(domain, movement)
     D = domain.scale
     weight = np.max(movement.weight) * movement.lipschitz(domain.dim)
     paths = [D * (4.0**scale - 1.0) / 2.0 for scale in SCALES]
@@ -556,22 +555,21 @@ def ensemble_auto(
 
 
 def _on_grid(
-    owner: str,
     make: Callable[[float, int], list[Descent[Any]]],
     domain: ConvexSet,
     T: int,
     G: float,
-    movement_weight: float,
+    move_cost: float,
     beta: float | str,
     prior: str | ArrayLike,
     lazy: bool,
     start: ArrayLike | None,
 ) -> SAder:
     """Build the ensemble of what ``make`` gives for each sigma of theory's grid and its slack."""
-    check_bounded(check_domain(domain, owner), owner)
+    check_bounded(check_domain(domain))
     R = domain.reach(start) or 1.0
-    _check_known(owner, T, G, R, movement_weight)
-    sigmas = sigma_grid(T, G, R, movement_weight).tolist()
+    _check_known(T, G, R, move_cost)
+    sigmas = sigma_grid(T, G, R, move_cost).tolist()
     places = [make(sigma, max(1, math.floor(2.0 * R * sigma / G))) for sigma in sigmas]
     if lazy:
         places.append([LazyGD(domain, sigmas[0], start=start)])
@@ -581,14 +579,13 @@ def _on_grid(
         sizes = [len(place) for place in places]
         prior = np.repeat(harmonic_prior(len(places)) / sizes, sizes)
     if isinstance(beta, str) and beta != SELF_TUNED:
-        one_of(beta, "beta", owner, (*META_RATES, SELF_TUNED))
-        beta = meta_rate(beta, T, G, R, movement_weight)
-    return SAder(experts, beta, prior, movement=L2Movement(movement_weight))
+        one_of(beta, "beta", (*META_RATES, SELF_TUNED))
+        beta = meta_rate(beta, T, G, R, move_cost)
+    return SAder(experts, beta, prior, movement=L2Movement(move_cost))
 
 
-def _check_known(owner: str, T: Any, G: Any, R: Any, weight: Any) -> tuple[int, float, float, float]:
+def _check_known(T: Any, G: Any, R: Any, weight: Any) -> tuple[int, float, float, float]:
     """Check the quantities that theory must know."""
-    remedy = "give the number of rounds, or use auto, which needs none"
-    horizon = size(T, "T", owner, "a horizon T >= 1", remedy)
-    bound = positive(G, "G", owner, "give a bound on the gradients' norms, or use auto, which needs none")
-    return horizon, bound, positive(R, "R", owner), non_negative(weight, "movement_weight", owner)
+    horizon = size(T, "T", "Give the number of rounds, or use auto, which does not need it.")
+    bound = positive(G, "G", "Give a bound on the gradients' norms, or use auto, which needs none.")
+    return horizon, bound, positive(R, "R"), non_negative(weight, "move_cost")

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from klazy.base.checks import Array, check_flag, invalid, number, positive
+from klazy.base.checks import Array, InvalidInput, check_flag, number, positive
 from klazy.families import Family, Linear, LogWealth, Pinball, Quadratic, Rewards
 from klazy.kernels import codes
 from klazy.learners.base import Learner, check_domain, check_start
@@ -117,24 +117,24 @@ class Reluctant(Learner[ReluctantState]):
         start: ArrayLike | None = None,
         hints: bool = False,
     ) -> None:
-        owner = "Reluctant"
-        check_bounded(check_domain(domain, owner), owner)
-        if window is not None and number(window, "window", owner) < 1.0:
-            raise invalid(owner, "window >= 1", "window", window, "give a number of rounds, or None for all")
+        check_bounded(check_domain(domain))
+        if window is not None and number(window, "window") < 1.0:
+            raise InvalidInput(f"window must be at least 1, got {window}. Use window=None for all rounds.")
         if family is not None and not isinstance(family, Family):
-            raise invalid(owner, "a cost family", "family", repr(family), "write Linear(), or leave it out")
+            raise InvalidInput(f"family must be a Family such as Pinball(), got {family!r}.")
         if family is not None and not family.has_forecast:
-            remedy = "leave it out, and it is given gradients"
-            raise invalid(owner, "a family whose rows can be averaged", "family", repr(family), remedy)
-        takes_hints = check_flag(hints, "hints", owner)
+            raise InvalidInput(
+                f"family must be one whose rows can be averaged, got {family!r}. Leave it out to use gradients."
+            )
+        takes_hints = check_flag(hints, "hints")
         self._keep(hints=takes_hints, accepts_hints=takes_hints)
         self._keep(
             domain=domain,
             movement=_check_movement(movement, domain.dim),
             window=None if window is None else float(window),
-            horizon=positive(horizon, "horizon", owner),
+            horizon=positive(horizon, "horizon"),
             family=family,
-            start=check_start(domain, start, owner),
+            start=check_start(domain, start),
         )
 
     @cached_property
@@ -358,13 +358,11 @@ def write_vector(values: Array) -> str:
 
 
 def _check_movement(movement: Any, dim: int) -> Movement:
-    owner = "Reluctant"
-    movement = as_movement(movement, owner)
+    movement = as_movement(movement)
     if not isinstance(movement.weight, float):
-        remedy = "give a number, its mean say"
-        raise invalid(owner, "one weight for all rounds", "movement", repr(movement), remedy)
+        raise InvalidInput(f"movement must have one weight for all rounds, got {movement!r}.")
     if movement.grouped is None and not isinstance(movement, SwitchFee):
-        condition = "a movement of klazy, or one that says how it is `grouped`"
-        raise invalid(owner, condition, "movement", repr(movement), "use L1Movement(...)")
+        message = f"movement must say how it is `grouped`, got {movement!r}. Use L1Movement(...)."
+        raise InvalidInput(message)
     movement.check(dim)
     return movement

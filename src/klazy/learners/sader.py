@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from klazy.base.checks import Array, check_flag, freeze, invalid, one_of, positive, vector
+from klazy.base.checks import Array, InvalidInput, check_flag, freeze, one_of, positive, vector
 from klazy.kernels import codes
 from klazy.learners.base import Learner
 from klazy.movement import Movement, as_movement, suit_movement
@@ -78,7 +78,7 @@ class SAder(Learner[SAderState]):
     Raises
     ------
     ValueError
-        If the experts are on different sets, the movement is no norm with one weight, or rate or prior are refused.
+        If the experts are on different sets, the movement is no norm with one weight, or rate or prior are invalid.
 
     Examples
     --------
@@ -103,18 +103,17 @@ class SAder(Learner[SAderState]):
         movement: Movement | str | None = None,
         hints: bool = False,
     ) -> None:
-        experts = check_experts(experts, "SAder")
-        takes_hints = check_hints(hints, experts, "SAder")
+        experts = check_experts(experts)
+        takes_hints = check_hints(hints, experts)
         self._keep(hints=takes_hints, accepts_hints=takes_hints)
         if movement is None:
             movement = suit_movement(experts[0].domain)
-        movement = as_movement(movement, "SAder")
-        remedy = "an average moves whenever an expert does: follow one of them by Leader(..., guard=False)"
-        check_norm(movement, experts[0].domain.dim, "SAder", remedy)
+        movement = as_movement(movement)
+        check_norm(movement, experts[0].domain.dim)
         if isinstance(beta, str):
-            one_of(beta, "beta", "SAder", (SELF_TUNED,))
+            one_of(beta, "beta", (SELF_TUNED,))
         else:
-            beta = positive(beta, "beta", "SAder")
+            beta = positive(beta, "beta")
         self._keep(experts=experts, beta=beta, prior=_check_prior(prior, len(experts)), movement=movement)
         self._keep(domain=experts[0].domain)
 
@@ -164,9 +163,9 @@ class SAder(Learner[SAderState]):
     def init(self, x: Array | None = None) -> SAderState:
         for i, expert in enumerate(self.experts):
             if not expert.takes_gradients:
-                name = f"experts[{i}].family"
-                remedy = "an ensemble tells them gradients: use experts of linear costs, or Leader"
-                raise invalid("SAder", "experts that take gradients", name, expert.family, remedy)
+                raise InvalidInput(
+                    f"The experts of SAder must take gradients, but experts[{i}].family is {expert.family}. Use Leader."
+                )
         experts = tuple(expert.init(x) for expert in self.experts)
         nothing = np.zeros(len(self.experts))
         return SAderState(
@@ -314,9 +313,9 @@ class SAder(Learner[SAderState]):
         """
         return name_columns(log, hitting, len(self.experts), ("spread", "diameter", "beta"))
 
-    def check_state(self, state: Any, owner: str) -> SAderState:
-        super().check_state(state, owner)
-        check_expert_states(state, owner, self.hints)
+    def check_state(self, state: Any) -> SAderState:
+        super().check_state(state)
+        check_expert_states(state, self.hints)
         return state
 
     @property
@@ -333,37 +332,44 @@ def harmonic_prior(N: int) -> Array:
     return (1.0 + 1.0 / N) / (i * (i + 1.0))
 
 
-def check_experts(experts: Any, owner: str, more: str = "") -> tuple[Learner[Any], ...]:
-    """Learners on one set; ``more`` are the owner's other arguments in an example."""
-    known = tuple(experts) if isinstance(experts, Sequence) else ()
-    if not known or not all(isinstance(expert, Learner) for expert in known):
-        remedy = f"write {owner}([GD(ball, 1.0), GD(ball, 2.0)]{more})"
-        raise invalid(owner, "a list of learners", "experts", repr(experts), remedy)
-    for i, expert in enumerate(known):
-        if expert.domain != known[0].domain:
-            condition = f"experts on one set, {known[0].domain!r}"
-            remedy = "build every expert on the same set"
-            raise invalid(owner, condition, f"experts[{i}].domain", expert.domain, remedy)
-    check_bounded(known[0].domain, owner)
-    return known
+def check_experts(experts: Any, names: Sequence[str] | None = None) -> tuple[Learner[Any], ...]:
+    """Check learners on one bounded set; ``names`` are those of the arguments that they came in."""
+    if not isinstance(experts, Sequence) or not experts:
+        example = "[GD(ball, 1.0), GD(ball, 2.0)]"
+        raise InvalidInput(f"experts must be a list of learners such as {example}, got {experts!r}.")
+    for i, expert in enumerate(experts):
+        name = f"experts[{i}]" if names is None else names[i]
+        if not isinstance(expert, Learner):
+            raise InvalidInput(f"{name} must be a Learner such as GD(ball, 1.0), got {expert!r}.")
+        if expert.domain != experts[0].domain:
+            domain = experts[0].domain
+            raise InvalidInput(
+                f"All experts must be on one set, here {domain!r}; {name} is on {expert.domain!r}."
+            )
+    check_bounded(experts[0].domain)
+    return tuple(experts)
 
 
-def check_norm(movement: Any, dim: int, owner: str, remedy: str) -> None:
-    """Refuse a movement by which an average of experts cannot be charged: it moves whenever one of them does."""
-    is_norm = isinstance(movement, Movement) and movement.degree == 1.0
-    if not is_norm or not isinstance(movement.weight, float):
-        raise invalid(owner, "a norm with one weight", "movement", repr(movement), remedy)
+def check_norm(movement: Movement, dim: int) -> None:
+    """Reject a movement by which an average of experts cannot be charged: it moves whenever one of them does."""
+    if movement.degree != 1.0 or not isinstance(movement.weight, float):
+        raise InvalidInput(
+            f"movement must be a norm with one weight, such as L2Movement(1.0), got {movement!r}. Only "
+            "Leader(experts, movement, guard=False) takes others."
+        )
     movement.check(dim)
 
 
-def check_hints(hints: Any, experts: tuple[Learner[Any], ...], owner: str) -> bool:
+def check_hints(hints: Any, experts: tuple[Learner[Any], ...]) -> bool:
     """Check whether hints are passed on, which takes an expert that accepts them."""
-    if not check_flag(hints, "hints", owner):
+    if not check_flag(hints, "hints"):
         return False
     if not any(expert.accepts_hints for expert in experts):
         kinds = sorted({type(expert).__name__ for expert in experts})
-        remedy = "add MemoryGD(...) or Reluctant(..., hints=True)"
-        raise invalid(owner, "an expert that accepts hints", "experts", ", ".join(kinds), remedy)
+        raise InvalidInput(
+            f"With hints=True an expert must accept hints, and {', '.join(kinds)} do not. Add MemoryGD(...) or "
+            "Reluctant(..., hints=True)."
+        )
     return True
 
 
@@ -375,15 +381,13 @@ def step_expert(expert: Learner[Any], state: Any, g: Array, hint: Array | None) 
     return step(state, g, hint)
 
 
-def check_expert_states(state: Any, owner: str, hints: bool) -> None:
-    """Refuse experts that are in another round, or that were given hints though the ensemble takes none."""
+def check_expert_states(state: Any, hints: bool) -> None:
+    """Reject experts that are in another round, or that were given hints though the ensemble takes none."""
     for i, expert in enumerate(state.experts):
         if expert.t != state.t:
-            condition = f"experts in round t={state.t}"
-            raise invalid(owner, condition, f"experts[{i}].t", expert.t, "go on from a trace")
+            raise InvalidInput(f"state.experts[{i}] must be in round {state.t}, got t={expert.t}.")
         if not hints and np.any(getattr(expert, "hint", 0.0)):
-            name = f"experts[{i}].hint"
-            raise invalid(owner, "experts without hints", name, expert.hint, "an ensemble takes none")
+            raise InvalidInput(f"state.experts[{i}].hint must be zero without hints, got {expert.hint}.")
 
 
 def find_noise(domain: ConvexSet, movement: Movement) -> tuple[float, float]:
@@ -420,10 +424,10 @@ def _normalise(a: Array) -> tuple[Array, float]:
 
 def _check_prior(prior: str | ArrayLike, N: int) -> str | Array:
     if isinstance(prior, str):
-        return one_of(prior, "prior", "SAder", PRIORS)
-    weights = vector(prior, "prior", "SAder", N)
+        return one_of(prior, "prior", PRIORS)
+    weights = vector(prior, "prior", N)
     if (weights < _SMALLEST_PRIOR).any() or abs(weights.sum() - 1.0) > 1e-9:
-        condition = f"a prior of at least {_SMALLEST_PRIOR} each that sums to 1"
-        raise invalid("SAder", condition, "prior", weights.tolist(), "divide it by its sum")
+        given = weights.tolist()
+        raise InvalidInput(f"prior must sum to 1, with each at least {_SMALLEST_PRIOR:g}, got {given}.")
     # They stay as given: divided by their sum they would change once more whenever a file is read.
     return weights

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from klazy.base.checks import Array, invalid
+from klazy.base.checks import Array, InvalidInput
 from klazy.kernels import codes
 
 
@@ -76,15 +76,14 @@ class Season:
         covariances *= 1.0 - pace
         covariances[: lags + 1] += pace * (products[:-1] - products[1:] - apart @ mean)
 
-    def check(self, known: Array, owner: str) -> None:
-        """Refuse what this season could not have left: kernels trust these numbers."""
+    def check(self, known: Array) -> None:
+        """Reject what this season could not have left: kernels trust these numbers."""
         n, period, changed, given = known[: codes.SEASON_HEAD].tolist()
         longest = self.given or codes.SEASON_LAGS
         fits = n >= 0 and 0 <= period <= min(longest, n) and 0 <= changed <= n and given == self.given
         if not fits or any(number % 1 for number in (n, period, changed)):
-            remedy = "go on from a trace or agent of the same learner"
             head = known[: codes.SEASON_HEAD]
-            raise invalid(owner, "a season that this learner left", "state.season", head, remedy)
+            raise InvalidInput(f"state.season must come from a trace or agent of this learner, got {head}.")
 
     def count_periods(self, known: Array, period: int, most: int) -> int:
         """Count the past periods that a forecast can average."""

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from klazy.base.checks import Array, invalid, whole
+from klazy.base.checks import Array, InvalidInput, integer
 from klazy.families import Family
 from klazy.kernels import codes
 from klazy.learners.base import Learner
@@ -98,24 +98,22 @@ class Seasonal(Learner[SeasonalState]):
         family: Family | None = None,
         start: ArrayLike | None = None,
     ) -> None:
-        owner = "Seasonal"
         if isinstance(movement, SwitchFee):
-            remedy = "use Reluctant, or another movement"
-            raise invalid(owner, "a movement that grows with its length", "movement", repr(movement), remedy)
+            raise InvalidInput(
+                f"movement must grow with the distance, got {movement!r}. Reluctant takes a fee."
+            )
         if horizon is not None:
-            horizon = whole(horizon, "horizon", owner, "horizon >= 1", "give rounds, or None for a plan")
-        periods = whole(periods, "periods", owner, "periods >= 1", "give a number of periods")
+            horizon = integer(horizon, "horizon")
+        periods = integer(periods, "periods")
         if period is not None:
-            period = whole(period, "period", owner, "a period >= 2", "leave it out to look for one")
-            if not 2 <= period <= codes.SEASON_LONGEST:
-                condition = f"2 <= period <= {codes.SEASON_LONGEST}"
-                raise invalid(owner, condition, "period", period, "leave it out to look for one")
+            period = integer(period, "period", "Leave it out to look for one.", least=2)
+            if period > codes.SEASON_LONGEST:
+                raise InvalidInput(f"period must be at most {codes.SEASON_LONGEST}, got {period}.")
         mover = Reluctant(domain, movement, 1.0, horizon or 1.0, family=family, start=start)
-        remedy = "give a horizon in rounds"
         if horizon is None and mover.is_curved:
-            raise invalid(owner, "linear costs for a plan", "family", repr(family), remedy)
+            raise InvalidInput(f"horizon must be a number of rounds for the family {family!r}, got None.")
         if horizon is None and movement.degree != 1.0:
-            raise invalid(owner, "a norm for a plan", "movement", repr(movement), remedy)
+            raise InvalidInput(f"horizon must be a number of rounds for {movement!r}, got None.")
         self._keep(domain=domain, movement=movement, horizon=horizon, periods=periods, period=period)
         self._keep(family=family, start=mover.start, mover=mover)
 
@@ -283,7 +281,7 @@ class Seasonal(Learner[SeasonalState]):
             return f"{text}; it plans a season ahead."
         return f"{text}; it moves when that pays within {self.horizon} rounds."
 
-    def check_state(self, state: Any, owner: str) -> SeasonalState:
-        super().check_state(state, owner)
-        self.season.check(state.season, owner)
+    def check_state(self, state: Any) -> SeasonalState:
+        super().check_state(state)
+        self.season.check(state.season)
         return state

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from klazy.base.checks import Array, invalid, positive, whole
+from klazy.base.checks import Array, InvalidInput, integer, positive
 from klazy.families import Family, Linear, Pinball, Quadratic, Rewards
 from klazy.kernels import codes
 from klazy.learners.base import NEVER, Learner, check_domain, check_start
@@ -80,13 +80,12 @@ class Thumb(Learner[ThumbState]):
     def __init__(
         self, domain: ConvexSet, *, family: Family | None = None, start: ArrayLike | None = None
     ) -> None:
-        owner = type(self).__name__
         if family is None:
             family = Linear()
         if not isinstance(family, Family):
-            raise invalid(owner, "a family of costs", "family", repr(family), "write family=Quadratic()")
-        check_bounded(check_domain(domain, owner), owner)
-        self._keep(domain=domain, family=family, start=check_start(domain, start, owner))
+            raise InvalidInput(f"family must be a Family such as Quadratic(), got {family!r}.")
+        check_bounded(check_domain(domain))
+        self._keep(domain=domain, family=family, start=check_start(domain, start))
 
     @property
     def span(self) -> int:
@@ -372,7 +371,7 @@ class MovingAverage(_AtSetTimes):
         start: ArrayLike | None = None,
     ) -> None:
         super().__init__(domain, family=family, start=start)
-        self._keep(window=check_window(window, "MovingAverage"))
+        self._keep(window=check_window(window))
 
 
 class FollowTheLeader(_AtSetTimes):
@@ -433,8 +432,8 @@ class Periodic(_AtSetTimes):
     ) -> None:
         super().__init__(domain, family=family, start=start)
         self._keep(
-            every=check_rounds(every, "every", "Periodic"),
-            window=check_optional_window(window, "Periodic"),
+            every=check_rounds(every, "every"),
+            window=check_optional_window(window),
         )
         self._keep(wait=self.every)
 
@@ -479,8 +478,8 @@ class MinimumHold(Thumb):
     ) -> None:
         super().__init__(domain, family=family, start=start)
         self._keep(
-            hold=check_rounds(hold, "hold", "MinimumHold"),
-            window=check_optional_window(window, "MinimumHold"),
+            hold=check_rounds(hold, "hold"),
+            window=check_optional_window(window),
         )
         self._keep(wait=self.hold, least=codes.RESOLUTION * domain.scale)
 
@@ -531,12 +530,12 @@ class DeadBand(Thumb):
         start: ArrayLike | None = None,
     ) -> None:
         super().__init__(domain, family=family, start=start)
-        movement = as_movement(movement, "DeadBand")
+        movement = as_movement(movement)
         movement.check(domain.dim)
         self._keep(
             movement=movement,
-            horizon=positive(horizon, "horizon", "DeadBand"),
-            window=check_optional_window(window, "DeadBand"),
+            horizon=positive(horizon, "horizon"),
+            window=check_optional_window(window),
         )
         counts = getattr(self.family, "weight", 1.0)
         kind, rise, fall = describe_prices(movement, domain.dim)
@@ -576,7 +575,7 @@ class Fixed(Learner[FixedState]):
     rule: ClassVar[str | None] = "fixed"
 
     def __init__(self, domain: ConvexSet, *, start: ArrayLike | None = None) -> None:
-        self._keep(domain=domain, start=check_start(check_domain(domain, "Fixed"), start, "Fixed"))
+        self._keep(domain=domain, start=check_start(check_domain(domain), start))
 
     def init(self, x: Array | None = None) -> FixedState:
         return FixedState(1, self.first_point(x))
@@ -609,23 +608,23 @@ class Fixed(Learner[FixedState]):
         return "Fixed remembers nothing and never moves."
 
 
-def check_rounds(value: int, name: str, owner: str) -> int:
+def check_rounds(value: int, name: str) -> int:
     """Check a number of rounds."""
-    return min(whole(value, name, owner, f"{name} >= 1", "count it in rounds"), NEVER)
+    return min(integer(value, name, "Count it in rounds."), NEVER)
 
 
-def check_window(window: int, owner: str) -> int:
+def check_window(window: int) -> int:
     """Check a number of rounds that memory can hold."""
-    rounds = check_rounds(window, "window", owner)
+    rounds = check_rounds(window, "window")
     if rounds > LONGEST:
-        remedy = "average all rounds (window=None, or FollowTheLeader)"
-        raise invalid(owner, f"window <= {LONGEST}", "window", window, remedy)
+        message = f"window must be at most {LONGEST}, got {window}. Use window=None to average all rounds."
+        raise InvalidInput(message)
     return rounds
 
 
-def check_optional_window(window: int | None, owner: str) -> int | None:
+def check_optional_window(window: int | None) -> int | None:
     """Check the same, or None for all rounds."""
-    return None if window is None else check_window(window, owner)
+    return None if window is None else check_window(window)
 
 
 # A rule is not inherited, so each class has it for itself.

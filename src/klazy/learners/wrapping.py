@@ -1,17 +1,29 @@
-"""Helpers of learners that wrap other learners."""
+"""What learners around another learner share."""
 
 from typing import Any
 
-from klazy.base.checks import invalid
-from klazy.learners.base import Learner
+from klazy.base.checks import InvalidInput
+from klazy.learners.base import Learner, S
+from klazy.movement import Movement
 from klazy.sets import ConvexSet
 
 
-def check_inner(learner: Any, owner: str) -> None:
-    """Check that this is a learner to wrap."""
-    if not isinstance(learner, Learner):
-        remedy = f"write {owner}(GD(L2Ball(5), 1.0), ...)"
-        raise invalid(owner, "a learner", "learner", repr(learner), remedy)
+class Wrapper(Learner[S]):
+    """Base class of learners around another one, ``learner``, on its set and with its movement."""
+
+    learner: Learner[Any]
+
+    def _wrap(self, learner: Any, *, by_gradients: bool = False) -> None:
+        """Check and store the learner inside; with ``by_gradients`` it must take gradients."""
+        if not isinstance(learner, Learner):
+            raise InvalidInput(f"learner must be a Learner such as GD(L2Ball(5), 1.0), got {learner!r}.")
+        if by_gradients and not learner.takes_gradients:
+            raise InvalidInput(f"learner must take gradients, got {learner!r}. Leave out its family.")
+        self._keep(learner=learner, domain=learner.domain, family=None if by_gradients else learner.family)
+
+    @property
+    def own_movement(self) -> Movement:
+        return self.learner.own_movement
 
 
 def move_learner(learner: Learner[Any], domain: ConvexSet) -> Learner[Any]:
@@ -29,6 +41,6 @@ def move_learner(learner: Learner[Any], domain: ConvexSet) -> Learner[Any]:
             changes[name] = move_learner(value, domain)
         elif name == "start" and value is not None:
             changes[name] = domain.nearest(value)
-        elif isinstance(value, tuple) and value and all(isinstance(member, Learner) for member in value):
-            changes[name] = tuple(move_learner(member, domain) for member in value)
+        elif name == "experts" and value is not None:
+            changes[name] = tuple(move_learner(expert, domain) for expert in value)
     return learner.replace(**changes)

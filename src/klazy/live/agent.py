@@ -13,13 +13,13 @@ from zlib import crc32
 import numpy as np
 from numpy.typing import ArrayLike
 
-from klazy.base.checks import Array, check_depth, file_path, invalid, vector
+from klazy.base.checks import Array, InvalidInput, check_depth, file_path, vector
 from klazy.families import Family
 from klazy.learners import Learner
 from klazy.live.guards import Guards
 from klazy.live.records import Record, check_id
-from klazy.live.rows import OBSERVE, Dropped, RowSpec
-from klazy.live.state import IDS_REMEMBERED, OBSERVE_COST, UPDATE, AgentState, warn_of_another_machine
+from klazy.live.rows import Dropped, RowSpec
+from klazy.live.state import IDS_REMEMBERED, AgentState, warn_of_another_machine
 from klazy.movement import Movement
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ class Agent:
         Where it was tuned, as plain values. It is stored with the agent and changes nothing.
     fill : str, optional
         What to do with a missing cell of a row (None, NaN, or no entry at all): ``"forward"`` repeats the number of the row
-        before, ``"zero"`` takes 0, ``"drop"`` leaves out the row. Default: refuse the row.
+        before, ``"zero"`` takes 0, ``"drop"`` leaves out the row. Default: reject the row.
     last_row : array_like, optional
         With ``fill="forward"``, the row before the first one. Default: none, so that the first row must be complete.
 
@@ -105,11 +105,12 @@ class Agent:
         given = {"costs": costs, "columns": columns, "movement": movement, "origin": origin, "fill": fill}
         spec = RowSpec.build(learner, **given)
         if state is not None:
-            learner.check_state(state, "Agent")
+            learner.check_state(state)
         now = AgentState(learner, engine, state, guards, spec)
         if last_row is not None and fill != "forward":
-            remedy = "leave last_row out"
-            raise invalid("Agent", "fill='forward' for last_row", "fill", repr(fill), remedy)
+            raise InvalidInput(
+                f"last_row is used by fill='forward' only, got fill={fill!r}. Leave last_row out."
+            )
         if last_row is not None:
             now.fill_from(now.spec.read(last_row, learner.domain.dim))
         self._serve(now, None)
@@ -184,14 +185,14 @@ class Agent:
 
     @property
     def fill(self) -> str | None:
-        """What happens to a missing cell of a row: ``"forward"``, ``"zero"`` or ``"drop"``; None if the row is refused."""
+        """What happens to a missing cell of a row: ``"forward"``, ``"zero"`` or ``"drop"``; None if the row is rejected."""
         return self._spec.fill
 
     @property
     def hitting(self) -> float:
         """What all rounds so far have cost at the points played, of an agent that takes rows."""
         if not self._now.knows_costs:
-            raise invalid("Agent", "costs for hitting", "costs", None, "build it with costs=Linear(), say")
+            raise InvalidInput("hitting needs costs. Build the agent with costs=Linear(), for example.")
         return self._now.hitting
 
     @property
@@ -224,7 +225,7 @@ class Agent:
         retry : bool, optional
             If another process has ended the round, apply ``g`` to the current one.
         gradient : bool, optional
-            Say that ``g`` is a gradient indeed: an agent that takes rows refuses it otherwise.
+            Say that ``g`` is a gradient indeed: an agent that takes rows rejects it otherwise.
         round : int, optional
             The round that the gradient is of. Default: the current one. An earlier one must wait for its feedback
             (:meth:`advance`); then the current round and its point stay.
@@ -262,14 +263,14 @@ class Agent:
             # This is quicker than a partial function, and a round in a store is short.
             return now.record_gradient(g, hint, id, round, gradient)
 
-        return self._end(make, id, retry or round is not None, UPDATE)
+        return self._end(make, id, retry or round is not None)
 
-    def _end(self, make: MakeRecord, id: Any = None, retry: bool = True, owner: str = "Agent") -> Array:
+    def _end(self, make: MakeRecord, id: Any = None, retry: bool = True) -> Array:
         """End a round, or change the agent, by the record that ``make`` makes of its state."""
-        text = "" if id is None else check_id(id, owner)
+        text = "" if id is None else check_id(id)
         with self._lock:
             if self._stored is not None:
-                return self._stored.end(make, text, retry, owner)
+                return self._stored.end(make, text, retry)
             now = self._memory
             record = None
             if not text or text not in now.ids:
@@ -279,7 +280,7 @@ class Agent:
             if self._is_bare:
                 # Other threads may play rounds meanwhile, so this one must be a single step, too.
                 if self._kernel(self._form, record.numbers) != 0:
-                    vector(record.numbers, "g", UPDATE)
+                    vector(record.numbers, "g")
             else:
                 now.apply(now.compute(record))
             now.remember(record.id)
@@ -294,7 +295,7 @@ class Agent:
         retry: bool = False,
         round: int | None = None,
     ) -> Any:
-        """End the round with its row of data: demands or prices, say. A refused row changes nothing.
+        """End the round with its row of data: demands or prices, say. A rejected row changes nothing.
 
         Cost and gradient are worked out at the decision that was played; what the round and the move after it cost is added to
         :attr:`hitting` and :attr:`switching`.
@@ -333,11 +334,11 @@ class Agent:
         {'eu': 0.0, 'us': 9.0}
         >>> agent.observe({"us": -1.0})
         Traceback (most recent call last):
-        klazy.base.checks.InvalidInput: Agent.observe needs all columns 'eu', 'us', got missing='eu'; give ...
+        klazy.base.checks.InvalidInput: The row has no 'eu'; it must have the columns 'eu', 'us'. Give every column a number.
         """
         make = partial(AgentState.record_row, row=row, hint=hint, round=round)
         try:
-            x = self._end(make, id, retry or round is not None, OBSERVE)
+            x = self._end(make, id, retry or round is not None)
         except Dropped:
             x = self.x
         return self._spec.name(x)
@@ -383,7 +384,7 @@ class Agent:
         >>> round(x.item(), 1)
         6.0
         """
-        x = self._end(partial(AgentState.record_cost, value=value), id, retry, OBSERVE_COST)
+        x = self._end(partial(AgentState.record_cost, value=value), id, retry)
         return self._spec.name(x)
 
     @property
@@ -426,7 +427,7 @@ class Agent:
         >>> x, agent.advance(), agent.pending
         (array([0.]), array([-0.25]), {2: array([0.])})
         """
-        x = self._end(AgentState.record_wait, id, retry, "Agent.advance")
+        x = self._end(AgentState.record_wait, id, retry)
         return self._spec.name(x)
 
     def give_up(self, round: int, *, id: str | int | None = None) -> None:
@@ -444,7 +445,7 @@ class Agent:
         ValueError
             If the round does not wait for feedback.
         """
-        self._end(partial(AgentState.record_given_up, round=round), id, owner="Agent.give_up")
+        self._end(partial(AgentState.record_given_up, round=round), id)
 
     def check_row(self, row: Any, *, id: str | int | None = None) -> bool:
         """Check a row as :meth:`observe` would; nothing changes.
@@ -466,7 +467,7 @@ class Agent:
         ValueError
             If the agent has no costs; if a column is missing, unknown, or holds no finite number; if the id is none.
         """
-        text = "" if id is None else check_id(id, OBSERVE)
+        text = "" if id is None else check_id(id)
         with self._lock:
             try:
                 self._now.record_row(row, id=text)
@@ -552,7 +553,7 @@ class Agent:
             data = self._now.to_dict()
             if self._stored is not None:
                 data["ids"] = self._stored.store.read_ids(self._stored.agent.id, IDS_REMEMBERED)
-            write_durably(file_path(path, "path", "Agent.save"), add_checksum(data))
+            write_durably(file_path(path, "path"), add_checksum(data))
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
@@ -578,7 +579,7 @@ class Agent:
         OtherMachine
             If it was written by another version, or on another kind of CPU.
         """
-        data = verify_checksum(file_path(path, "path", "Agent.load").read_bytes(), "Agent.load", path)
+        data = verify_checksum(file_path(path, "path").read_bytes(), path)
         warn_of_another_machine(data["machine"], data["engine"], path, stacklevel=2)
         return cls.__new__(cls)._serve(AgentState.from_dict(data), None)
 
@@ -671,8 +672,7 @@ class Agent:
         if isinstance(learner, Agent):
             given_too = [name for name, value in (given | {"state": state}).items() if value is not None]
             if given_too:
-                remedy = f"leave {', '.join(given_too)} out: the agent has its own"
-                raise invalid("Agent.open", "a learner for these", "learner", repr(learner), remedy)
+                raise InvalidInput(f"Leave {', '.join(given_too)} out: the agent {learner!r} has its own.")
             with learner._lock:
                 start = AgentState.from_dict(learner._now.to_dict())
         options = {"sync": sync, "read_only": read_only, "shared": shared}
@@ -734,8 +734,9 @@ class Agent:
 
     def _require_store(self, name: str) -> StoredAgent:
         if self._stored is None:
-            remedy = 'open it with Agent.open("decisions.db", learner)'
-            raise invalid("Agent", f"a store for {name}", "path", None, remedy)
+            raise InvalidInput(
+                f'{name} needs an agent with a store. Open it with Agent.open("decisions.db", learner).'
+            )
         return self._stored
 
     def close(self) -> None:
@@ -752,8 +753,10 @@ class Agent:
 
     def __getstate__(self) -> tuple[Any, ...]:
         if self._stored is not None:
-            remedy = "open it where it is needed, or save it, and load the file"
-            raise invalid("Agent", "to live in memory to be copied", "path", self._stored.store.path, remedy)
+            raise InvalidInput(
+                f"An agent with a store, {self._stored.store.path}, cannot be copied or pickled. "
+                "Open it where it is needed, or save it and load the file."
+            )
         with self._lock:
             now = self._memory
             about = (now.learner, now.engine, now.state, now.guards, now.spec)
@@ -784,20 +787,21 @@ def add_checksum(data: dict[str, Any]) -> bytes:
     return f'{{"format": {FORMAT}, "checksum": "{checksum}", "agent": {text}}}'.encode()
 
 
-def verify_checksum(data: bytes, owner: str, path: object) -> dict[str, Any]:
+def verify_checksum(data: bytes, path: object) -> dict[str, Any]:
     """Read what :func:`add_checksum` wrote; a file that differs from it in a single byte is rejected."""
     try:
         file = json.loads(data)
     except (ValueError, RecursionError):
         file = None
     if not isinstance(file, dict) or "format" not in file or not isinstance(file.get("agent", {}), dict):
-        raise invalid(owner, "a file that Agent.save wrote", "path", path, "check the path")
-    check_depth(file, owner)
+        raise InvalidInput(f"{path} is not a file that Agent.save wrote. Check the path.")
+    check_depth(file)
     if file["format"] != FORMAT:
-        remedy = "load it with the klazy that wrote it"
-        raise invalid(owner, f"a file of format {FORMAT}", "format", repr(file["format"]), remedy)
+        raise InvalidInput(
+            f"{path} has format {file['format']!r}; this klazy reads format {FORMAT}. "
+            "Load it with the klazy that wrote it."
+        )
     content = file.get("agent", {})
     if data != add_checksum(content) or content.keys() - _OPTIONAL != _NEEDED:
-        remedy = "it is damaged; restore it from a backup"
-        raise invalid(owner, "a file as Agent.save wrote it", "path", path, remedy)
+        raise InvalidInput(f"{path} is damaged. Restore it from a backup.")
     return content

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Self, overload
 import numpy as np
 from numpy.typing import ArrayLike
 
-from klazy.base.checks import Array, invalid, real_array
+from klazy.base.checks import Array, InvalidInput, real_array
 from klazy.kernels import codes
 from klazy.kernels.layout import find_missing_part, layout_of
 from klazy.learners import Learner
@@ -55,7 +55,7 @@ class Fleet:
     """
 
     def __init__(self, learner: Learner[Any], names: int | Sequence[str]) -> None:
-        self._serve(check_learner(learner, "Fleet"), check_names(names, "Fleet"), None)
+        self._serve(check_learner(learner), check_names(names), None)
 
     def _serve(self, learner: Learner[Any], names: tuple[str, ...], stored: "StoredFleet | None") -> Self:
         self.learner = learner
@@ -134,18 +134,18 @@ class Fleet:
 
     def _check(self, g: Any, count: int) -> Array:
         # The kernel searches for numbers that do not fit.
-        given = real_array(g, "g", "Fleet.update", limit=math.inf)
+        given = real_array(g, "g", limit=math.inf)
         shape = (count, self.learner.domain.dim)
         if given.shape != shape:
-            remedy = "give a row for each agent, or a dict by name"
-            raise invalid("Fleet.update", f"gradients of shape {shape}", "g.shape", given.shape, remedy)
+            raise InvalidInput(
+                f"g must have shape {shape}, one row for each agent, or be a dict by name, got {given.shape}."
+            )
         return given
 
     def _find(self, name: Any) -> int:
         place = self._places.get(name)
         if place is None:
-            remedy = "fleet.names has those that are there"
-            raise invalid("Fleet", "the name of one of its agents", "name", repr(name), remedy)
+            raise InvalidInput(f"No agent named {name!r} in the fleet. fleet.names lists them.")
         return place
 
     def _play(self, g: Array, which: np.ndarray, id: str | int | None, retry: bool) -> Array:
@@ -155,11 +155,12 @@ class Fleet:
             if self._stored is not None:
                 return self._stored.update(g, which, id, retry)
             if id is not None:
-                remedy = 'open the fleet with Fleet.open("decisions.db", learner, names)'
-                raise invalid("Fleet.update", "a store for ids", "id", repr(id), remedy)
+                raise InvalidInput(
+                    'id needs a fleet with a store. Open it with Fleet.open("decisions.db", learner, names).'
+                )
             x = play_fleet(self._kernel, self._memory, g, which, self._layout.x)
         # This array check says what does not fit.
-        return real_array(g, "g", "Fleet.update") if x is None else x
+        return real_array(g, "g") if x is None else x
 
     @classmethod
     def open(
@@ -212,10 +213,11 @@ class Fleet:
         """
         from klazy.live.stored import open_fleet
 
-        wanted = None if names is None else check_names(names, "Fleet.open")
-        if learner is not None and not check_learner(learner, "Fleet.open").takes_gradients:
-            remedy = "open each with Agent.open, and give it rows"
-            raise invalid("Fleet.open", "a learner that takes gradients", "learner", repr(learner), remedy)
+        wanted = None if names is None else check_names(names)
+        if learner is not None and not check_learner(learner).takes_gradients:
+            raise InvalidInput(
+                f"A fleet needs a learner that takes gradients, got {learner!r}. Use Agent.open, and give it rows."
+            )
         stored = open_fleet(path, learner, wanted, sync=sync, shared=shared)
         return cls.__new__(cls)._serve(stored.learner, stored.names, stored)
 
@@ -229,8 +231,10 @@ class Fleet:
         """
         with self._lock:
             if self._stored is None:
-                remedy = 'open the fleet with Fleet.open("decisions.db", learner, names)'
-                raise invalid("Fleet", "a store for refresh", "path", None, remedy)
+                raise InvalidInput(
+                    "refresh needs a fleet with a store. "
+                    'Open it with Fleet.open("decisions.db", learner, names).'
+                )
             self._stored.reload()
             return self.x
 
@@ -261,8 +265,10 @@ class Fleet:
 
     def __getstate__(self) -> tuple[Any, ...]:
         if self._stored is not None:
-            remedy = "open it where it is needed"
-            raise invalid("Fleet", "to live in memory to be copied", "path", self._stored.store.path, remedy)
+            raise InvalidInput(
+                f"A fleet with a store, {self._stored.store.path}, cannot be copied or pickled. "
+                "Open it where it is needed."
+            )
         with self._lock:
             return self.learner, self.names, self._memory.copy()
 
@@ -317,29 +323,32 @@ class Member:
         return f"Member({self.name!r}, t={self.t})"
 
 
-def check_learner(learner: Any, owner: str) -> Learner[Any]:
+def check_learner(learner: Any) -> Learner[Any]:
     """Check that a learner has a kernel."""
     if not isinstance(learner, Learner):
-        raise invalid(owner, "a learner", "learner", repr(learner), "write Fleet(GD(L2Ball(5), 1.0), 1000)")
+        raise InvalidInput(
+            f"learner must be a Learner, got {learner!r}. Use Fleet(GD(L2Ball(5), 1.0), 1000)."
+        )
     missing = find_missing_part(learner)
     if missing is not None:
-        remedy = "play each as an Agent, which runs through step"
-        raise invalid(owner, "a kernel for every part", "learner", f"one with {missing}", remedy)
+        raise InvalidInput(f"A fleet needs a kernel for {missing}, and there is none. Use an Agent for each.")
     return learner
 
 
-def check_names(names: Any, owner: str) -> tuple[str, ...]:
+def check_names(names: Any) -> tuple[str, ...]:
     """Check the names of a fleet's agents, all different."""
     from klazy.live.stored import check_name
 
     if isinstance(names, int | np.integer) and not isinstance(names, bool) and 1 <= names <= LARGEST_FLEET:
         return tuple(str(i) for i in range(names))
     if not isinstance(names, list | tuple) or len(names) == 0:
-        remedy = f"give a list of names, or how many agents there are, up to {LARGEST_FLEET:,}"
-        raise invalid(owner, "names of agents", "names", f"a {type(names).__name__}", remedy)
+        raise InvalidInput(
+            f"names must be a list of names, or a number of agents up to {LARGEST_FLEET:,}, "
+            f"got {type(names).__name__}."
+        )
     for name in names:
         check_name(name)
     if len(set(names)) < len(names):
         ((twice, _),) = Counter(names).most_common(1)
-        raise invalid(owner, "names that differ", "names", repr(twice), "it is there twice")
+        raise InvalidInput(f"names must differ, got {twice!r} twice.")
     return tuple(names)

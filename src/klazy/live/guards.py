@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from klazy.base.checks import Array, invalid, one_of, positive, whole
+from klazy.base.checks import Array, InvalidInput, integer, one_of, positive
 from klazy.base.config import Config
 from klazy.learners import Learner
 from klazy.movement import Movement, as_movement
@@ -39,7 +39,7 @@ class Guards(Config):
     G : float, optional
         The largest Euclidean norm of a gradient or hint. Default: no limit.
     above : str, optional
-        What happens to one that is longer: ``"refuse"``, the default, or ``"clip"``, which shortens it to G.
+        What happens to one that is longer: ``"reject"``, the default, or ``"clip"``, which shortens it to G.
     integers : bool, optional
         Play whole points only: the one nearest to the learner's. The set must allow it: boxes; simplices, with or without whole
         caps, of a whole total, which is kept; products of these. Default: False.
@@ -78,7 +78,7 @@ class Guards(Config):
         self,
         *,
         G: float | None = None,
-        above: str = "refuse",
+        above: str = "reject",
         integers: bool = False,
         hold: int = 1,
         per_round: float | None = None,
@@ -86,23 +86,17 @@ class Guards(Config):
         movement: Movement | str | None = None,
     ) -> None:
         limits = {"G": G, "per_round": per_round, "total": total}
-        remedy = "give a number above zero, or leave it out for no limit"
+        remedy = "Leave it out for no limit."
         for name, limit in limits.items():
             if limit is not None:
-                limit = positive(limit, name, "Guards", remedy)
+                limit = positive(limit, name, remedy)
             self._keep(**{name: limit})
         if movement is not None:
-            movement = as_movement(movement, "Guards")
+            movement = as_movement(movement)
         if movement is not None and not isinstance(movement.weight, float):
-            raise invalid(
-                "Guards",
-                "a movement cost with one weight",
-                "movement",
-                repr(movement),
-                "write L2Movement(1.0)",
-            )
-        hold = whole(hold, "hold", "Guards", "hold >= 1", "use hold=1 for a change in any round")
-        above = one_of(above, "above", "Guards", ("refuse", "clip"))
+            raise InvalidInput(f"movement must have a single weight, got {movement!r}. Use L2Movement(1.0).")
+        hold = integer(hold, "hold", "Use hold=1 for a change in any round.")
+        above = one_of(above, "above", ("reject", "clip"))
         self._keep(above=above, integers=bool(integers), hold=hold, movement=movement)
 
     def fit(self, learner: Learner[Any]) -> "Guards":
@@ -126,7 +120,7 @@ class Guards(Config):
         movement = learner.own_movement if self.movement is None else self.movement
         movement.check(learner.domain.dim)
         if self.integers:
-            learner.domain.check_whole("Guards")
+            learner.domain.check_whole()
         return self.replace(movement=movement)
 
     def init(self, domain: ConvexSet, x: Array, t: int) -> GuardState:
@@ -152,8 +146,8 @@ class Guards(Config):
         """Return the point to play for a learner that wants ``target``, before holds and budgets."""
         return domain.nearest_whole(target) if self.integers else target.copy()
 
-    def admit(self, g: Array, hint: Array | None, owner: str = "Agent.update") -> None:
-        """Refuse a gradient or hint above G, if ``above`` says so.
+    def admit(self, g: Array, hint: Array | None) -> None:
+        """Reject a gradient or hint above G, if ``above`` says so.
 
         Parameters
         ----------
@@ -161,21 +155,21 @@ class Guards(Config):
             The gradient.
         hint : array or None
             The hint, if there is one.
-        owner : str, optional
-            Who refuses it, in the message. Default: ``"Agent.update"``.
 
         Raises
         ------
         ValueError
             If one of them is longer than G.
         """
-        if self.G is None or self.above != "refuse":
+        if self.G is None or self.above != "reject":
             return
         for name, vector in (("g", g), ("hint", hint)):
             size = 0.0 if vector is None else _measure(vector)
             if size > self.G:
-                remedy = "leave the round out, or use above='clip'"
-                raise invalid(owner, f"|{name}| <= G={self.G}", f"|{name}|", size, remedy)
+                raise InvalidInput(
+                    f"|{name}| must be at most G={self.G}, got {size}. "
+                    "Leave the round out, or use above='clip'."
+                )
 
     def clip(self, g: Array, hint: Array | None) -> tuple[Array, Array | None, bool]:
         """Shorten gradient and hint to G.

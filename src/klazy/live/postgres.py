@@ -21,12 +21,12 @@ from threading import RLock
 from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
 
-from klazy.base.checks import invalid
+from klazy.base.checks import InvalidInput
 from klazy.base.install import make_missing
 from klazy.live import schema, store
 from klazy.live.records import AGENT_SHIFT, Row
 from klazy.live.schema import POSTGRES_STATEMENTS, POSTGRES_TABLES, SCHEMA
-from klazy.live.store import ROW_COLUMNS, Result, Store, StoreFailed, TakenError, Values, fail
+from klazy.live.store import ROW_COLUMNS, Result, Store, StoreFailed, TakenError, Values
 
 try:
     from pg8000.exceptions import DatabaseError, InterfaceError
@@ -44,7 +44,7 @@ PAUSE = 0.05
 ISOLATION = "read committed"
 # The values of a row, and the checksum of the record before it.
 _APPEND = f"SELECT append_record({'?, ' * len(Row._fields)}?)"
-_DOUBT = "; whether the round was taken is not known, so repeat it with the same id"
+_DOUBT = " It is not known whether the round was written; repeat it with the same id."
 # The errors of pg8000 if the server does not answer.
 _LOST = (InterfaceError, OSError, struct.error)
 # By SQLSTATE: the server stops, crashes, starts, or has no room for one more connection.
@@ -68,7 +68,7 @@ class PostgresStore(Store):
     """The schema ``klazy`` of a PostgreSQL database."""
 
     def _open(self, shared: bool, may_create: bool) -> None:
-        self._options, self._place, self.path = _read_url(str(self.path), self.owner)
+        self._options, self._place, self.path = _read_url(str(self.path))
         self._lock = RLock()
         self._prepared: dict[str, PreparedStatement] = {}
         self._connection: Connection | None = None
@@ -79,8 +79,9 @@ class PostgresStore(Store):
         # Whether a pooler lends its session to others between transactions.
         self._pooled = False
         if not shared:
-            remedy = "leave shared=False out: a server takes nobody's turn away"
-            raise invalid(self.owner, "a file for itself alone", "path", self.path, remedy)
+            raise InvalidInput(
+                f"shared=False needs an SQLite file; {self.path} serves several processes. Leave shared out."
+            )
         try:
             self._repeat(lambda: self._check_tables(may_create))
         except BaseException:
@@ -199,8 +200,9 @@ class PostgresStore(Store):
                 if enclosed:
                     raise
                 if time.monotonic() > until:
-                    remedy = f"it has not answered for {store.PATIENCE:g} seconds ({lost}){doubt}"
-                    raise fail(self.owner, "a server that answers", "path", self.path, remedy) from None
+                    raise StoreFailed(
+                        f"{self.path} has not answered for {store.PATIENCE:g} seconds ({lost}).{doubt}"
+                    ) from None
             except DatabaseError as failed:
                 if _code_of(failed) == _UNIQUE_VIOLATION:
                     raise TakenError from None
@@ -212,12 +214,12 @@ class PostgresStore(Store):
         code = _code_of(failed)
         message = _message_of(failed)
         if code in _WAITED:
-            remedy = f"another process has had the agent for {store.PATIENCE:g} seconds"
-            return fail(self.owner, "its turn", "path", self.path, remedy)
+            return StoreFailed(
+                f"{self.path} is busy: another process has used the agent for {store.PATIENCE:g} seconds."
+            )
         if code in _UNTRUSTED:
-            remedy = f"{message}; check the URL, and PGPASSWORD"
-            return fail(self.owner, "a database that lets it in", "path", self.path, remedy)
-        return fail(self.owner, "a database that it can read and write", "path", self.path, message)
+            return StoreFailed(f"{self.path} does not let klazy in: {message}. Check the URL and PGPASSWORD.")
+        return StoreFailed(f"{self.path} cannot be read or written: {message}.")
 
     # Tables
 
@@ -231,11 +233,10 @@ class PostgresStore(Store):
                         self._run(statement)
             names = self._list_tables()
             if not names:
-                wanted = "a database that is there"
-                raise invalid(self.owner, wanted, "path", self.path, "it has no agents yet")
+                raise InvalidInput(f"{self.path} has no agents yet.")
             for table in POSTGRES_TABLES:
                 if table not in names:
-                    raise self.damage(f"table {table!r} whole")
+                    raise self.damage(f"the table {table!r} is missing")
             version = self._read_version()
             self.require_version(version)
             if version < schema.VERSION:
@@ -253,7 +254,7 @@ class PostgresStore(Store):
     def _read_version(self) -> int:
         versions = [version for (version,) in self._run("SELECT version FROM about")]
         if len(versions) != 1:
-            raise self.damage("table 'about' whole")
+            raise self.damage("the table 'about' has no version")
         return versions[0]
 
     def _bring_up_to_date(self) -> None:
@@ -295,12 +296,12 @@ class PostgresStore(Store):
     @contextmanager
     def together(self) -> Iterator[None]:
         self.require_writer()
-        with self._once("whether this was taken is not known, so repeat it"):
+        with self._once("It is not known whether this was written; repeat it."):
             yield
 
     @contextmanager
     def one_moment(self) -> Iterator[None]:
-        with self._once("try again", "repeatable read"):
+        with self._once("Try again.", "repeatable read"):
             yield
 
     @contextmanager
@@ -313,8 +314,7 @@ class PostgresStore(Store):
                 with self._transaction(isolation):
                     yield
             except _LostError as lost:
-                remedy = f"the connection was lost ({lost}); {remedy}"
-                raise fail(self.owner, "a server that answers", "path", self.path, remedy) from None
+                raise StoreFailed(f"The connection to {self.path} was lost ({lost}). {remedy}") from None
             except DatabaseError as failed:
                 raise self._explain(failed) from failed
 
@@ -373,7 +373,7 @@ class PostgresStore(Store):
         before = given - len(names)
         ((count,),) = self._run("SELECT count(*) FROM agents")
         if count != before:
-            raise self.damage(f"all of its {before} agents ({count} are left)")
+            raise self.damage(f"{count} of its {before} agents are left")
         return before + 1
 
     def replace_snapshots(self, rows: Sequence[Values]) -> None:
@@ -498,9 +498,8 @@ def _dial(host: str, port: int) -> socket.socket:
     return line
 
 
-def _read_url(url: str, owner: str) -> tuple[dict[str, Any], dict[str, Any], str]:
+def _read_url(url: str) -> tuple[dict[str, Any], dict[str, Any], str]:
     """Return the options of a connection, its host and port, and the URL without password and options."""
-    remedy = "write postgresql://user@host:5432/database, with %-escapes for other letters in a password"
     try:
         parts = urlsplit(url)
         given = dict(parse_qsl(parts.query, strict_parsing=bool(parts.query)))
@@ -509,21 +508,26 @@ def _read_url(url: str, owner: str) -> tuple[dict[str, Any], dict[str, Any], str
         password = unquote(parts.password or given.pop("password", "")) or os.environ.get("PGPASSWORD")
     except ValueError:
         # The message may show a part of the password.
-        raise invalid(owner, "the URL of a database", "path", "postgresql://...", remedy) from None
+        raise InvalidInput(
+            "The URL of the database cannot be read. "
+            "Use postgresql://user@host:5432/database, with %-escapes for special characters in a password."
+        ) from None
     name = unquote(parts.path.strip("/")) or user
     host = parts.hostname or given.pop("host", "localhost")
-    tls = _choose_ssl(given, owner)
+    tls = _choose_ssl(given)
     if host.startswith("/"):
         tls = False
     options: dict[str, Any] = {"user": user, "password": password, "database": name, "ssl_context": tls}
     place = {"host": host, "port": port}
     if given:
-        known = "host, port, user, password, sslmode and sslrootcert are known"
-        raise invalid(owner, "options that it knows", "option", sorted(given)[0], known)
+        raise InvalidInput(
+            f"The URL has an unknown option {sorted(given)[0]!r}. "
+            "Use host, port, user, password, sslmode or sslrootcert."
+        )
     return options | {"host": host}, place, f"postgresql://{user}@{host}:{port}/{name}"
 
 
-def _choose_ssl(given: dict[str, str], owner: str) -> Any:
+def _choose_ssl(given: dict[str, str]) -> Any:
     """Return the TLS of a connection: by default if the server has it; sslmode and sslrootcert are as in libpq."""
     mode = given.pop("sslmode", "prefer")
     certificate = given.pop("sslrootcert", None)
@@ -535,5 +539,4 @@ def _choose_ssl(given: dict[str, str], owner: str) -> Any:
         return True
     if mode == "verify-full":
         return ssl.create_default_context(cafile=certificate)
-    remedy = "use disable, prefer, require or verify-full"
-    raise invalid(owner, "an sslmode that it knows", "sslmode", mode, remedy)
+    raise InvalidInput(f"sslmode must be disable, prefer, require or verify-full, got {mode!r}.")

@@ -11,7 +11,7 @@ from zlib import crc32
 
 import numpy as np
 
-from klazy.base.checks import Array, invalid
+from klazy.base.checks import Array, InvalidInput
 
 AGENT_SHIFT = 40
 _NUMBER = (1 << AGENT_SHIFT) - 1
@@ -175,7 +175,7 @@ def is_intact(row: tuple[Any, ...]) -> bool:
         return False
 
 
-def check_id(id: str | int, owner: str = "Agent.update") -> str:
+def check_id(id: str | int) -> str:
     """Return a round's id as text; a number becomes its digits."""
     if isinstance(id, str | int | np.integer):
         try:
@@ -185,5 +185,7 @@ def check_id(id: str | int, owner: str = "Agent.update") -> str:
         except ValueError:
             # Half a surrogate pair has no bytes, and Python prints no number of more than 4300 digits.
             pass
-    wanted = f"an id, text of 1 to {ID_BYTES} bytes or a whole number"
-    raise invalid(owner, wanted, "id", f"a {type(id).__name__}", "shorten it, or give a hash of it")
+    raise InvalidInput(
+        f"id must be an integer, or text of 1 to {ID_BYTES} bytes, got {type(id).__name__}. "
+        "Shorten a long id, or use a hash of it."
+    )

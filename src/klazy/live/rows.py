@@ -9,12 +9,11 @@ from typing import Any, Self
 import numpy as np
 
 from klazy.base.cells import is_missing
-from klazy.base.checks import Array, InvalidInput, invalid, number, one_of, vector
+from klazy.base.checks import Array, InvalidInput, number, one_of, vector
 from klazy.families import Family
 from klazy.learners import Learner
 from klazy.movement import Movement, as_movement
 
-OBSERVE = "Agent.observe"
 FILLS = ("forward", "zero", "drop")
 # What an agent that is opened again must have in common with its arguments; an origin is only a note.
 _COMPARED = ("costs", "columns", "movement", "fill")
@@ -51,28 +50,28 @@ class RowSpec:
         movement: Any = None,
         origin: Any = None,
         fill: Any = None,
-        owner: str = "Agent",
     ) -> Self:
         """Check the arguments of an agent with this learner."""
         if not isinstance(learner, Learner):
-            raise invalid("Agent", "a learner", "learner", repr(learner), "write Agent(GD(L2Ball(5), 1.0))")
+            raise InvalidInput(f"learner must be a Learner, got {learner!r}. Use Agent(GD(L2Ball(5), 1.0)).")
         dim = learner.domain.dim
-        family = _check_costs(learner, costs, owner)
+        family = _check_costs(learner, costs)
         rows = decisions = price = charged = None
         if columns is not None:
-            rows, decisions = _check_columns(columns, dim, 0 if family is None else family.extras, owner)
+            rows, decisions = _check_columns(columns, dim, 0 if family is None else family.extras)
         if movement is not None:
-            price = charged = as_movement(movement, owner)
+            price = charged = as_movement(movement)
             price.check(dim)
         elif family is not None:
             charged = learner.own_movement
         if charged is not None and not isinstance(charged.weight, float):
-            remedy = "write movement=L2Movement(1.0)"
-            raise invalid(owner, "a movement cost with one weight", "movement", repr(charged), remedy)
+            raise InvalidInput(
+                f"movement must have a single weight, got {charged!r}. Use movement=L2Movement(1.0)."
+            )
         if fill is not None:
-            _check_fill(fill, family, owner)
+            _check_fill(fill, family)
         if origin is not None:
-            origin = _check_origin(origin, owner)
+            origin = _check_origin(origin)
         return cls(family, rows, decisions, price, origin, fill)
 
     @property
@@ -123,21 +122,25 @@ class RowSpec:
         named = _read_names(row)
         length = dim if self.costs is None else dim + self.costs.extras
         if named is None:
-            values = vector(row, "row", OBSERVE, length).copy()
+            values = vector(row, "row", length).copy()
         elif self.columns is None:
             if isinstance(row, Mapping):
-                remedy = "build the agent with columns=[...], or give an array"
-                raise invalid(OBSERVE, "columns for a row by name", "columns", None, remedy)
-            values = vector(list(named.values()), "row", OBSERVE, length)
+                raise InvalidInput(
+                    "A row by name needs an agent with column names. "
+                    "Build the agent with columns=[...], or give an array."
+                )
+            values = vector(list(named.values()), "row", length)
         else:
             values = self._order(named, self.columns)
         if self.costs is not None and self.costs.positive and not (values > 0.0).all():
             i = int((values <= 0.0).argmax())
             name = f"row[{i}]" if self.columns is None else self.columns[i]
-            remedy = "give prices divided by the last ones"
-            raise invalid(OBSERVE, f"numbers above zero for {self.costs}", name, values[i], remedy)
+            raise InvalidInput(
+                f"{name} must be above zero for {self.costs}, got {values[i]}. "
+                "Give prices divided by the last ones."
+            )
         if self.costs is not None:
-            self.costs.check_rows(values, "row", OBSERVE)
+            self.costs.check_rows(values, "row")
         return values
 
     def read_filled(self, row: Any, dim: int, last: Array | None) -> Array:
@@ -162,10 +165,12 @@ class RowSpec:
             return row
         first = f"row[{missing[0]}]" if self.columns is None else self.columns[missing[0]]
         if self.fill == "drop":
-            raise Dropped(f"{OBSERVE} dropped the row: {first} is missing.")
+            raise Dropped(f"The row was dropped because {first} is missing.")
         if self.fill == "forward" and last is None:
-            remedy = "give the first row a number in every column"
-            raise invalid(OBSERVE, "a row before it to fill forward from", first, "missing", remedy)
+            raise InvalidInput(
+                f"{first} is missing, and there is no earlier row to fill it from. "
+                "Give the first row a number in every column."
+            )
         values = last if self.fill == "forward" and last is not None else np.zeros(dim)
         for i in missing:
             cells[names[i]] = float(values[i])
@@ -176,11 +181,15 @@ class RowSpec:
             missing = [name for name in columns if name not in named]
             unknown = [name for name in named if name not in columns]
             if missing:
-                remedy = "give every column a number"
-                raise invalid(OBSERVE, f"all columns {_list(columns)}", "missing", _list(missing), remedy)
-            remedy = "leave it out, or correct its name"
-            raise invalid(OBSERVE, f"columns {_list(columns)} only", "unknown", _list(unknown), remedy)
-        return np.array([number(named[name], name, OBSERVE) for name in columns])
+                raise InvalidInput(
+                    f"The row has no {_list(missing)}; it must have the columns {_list(columns)}. "
+                    "Give every column a number."
+                )
+            raise InvalidInput(
+                f"The row has an unknown column {_list(unknown)}; its columns are {_list(columns)}. "
+                "Leave it out, or correct its name."
+            )
+        return np.array([number(named[name], name) for name in columns])
 
     def write(self, row: Array) -> str:
         """Write a row as JSON, which restores every float64: an object by column name where there are names, else a list."""
@@ -196,37 +205,34 @@ class RowSpec:
         return dict(zip(self.names, x.tolist(), strict=True))
 
 
-def _check_costs(learner: Learner[Any], costs: Any, owner: str) -> Family | None:
+def _check_costs(learner: Learner[Any], costs: Any) -> Family | None:
     """Return the family, by default that of a learner which sees its rows."""
     if costs is None:
         return None if learner.takes_gradients else learner.family
     if not isinstance(costs, Family):
-        remedy = "write costs=Pinball(short=4.0)"
+        remedy = "Use costs=Pinball(short=4.0)."
         if isinstance(getattr(costs, "family", None), Family):
-            remedy = f"write costs={costs.family!r}, the costs without their data"
-        raise invalid(owner, "a cost family", "costs", repr(costs), remedy)
+            remedy = f"Use costs={costs.family!r}, the costs without their data."
+        raise InvalidInput(f"costs must be a cost family, got {costs!r}. {remedy}")
     if not learner.understands(costs):
         remedy = "give both the same one"
-        raise invalid(
-            owner, f"costs of the learner's family, {learner.family!r}", "costs", repr(costs), remedy
+        raise InvalidInput(
+            f"costs must be of the learner's family, {learner.family!r}, got {costs!r}. "
+            "Give both the same one."
         )
     costs.check(learner.domain.dim)
     return costs
 
 
-def _check_columns(
-    columns: Any, dim: int, extras: int, owner: str
-) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def _check_columns(columns: Any, dim: int, extras: int) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return the names of a row's entries and of a decision's; a row may have more."""
     wanted = f"{dim} distinct column names, one per coordinate"
     if extras:
         wanted += f", and {extras} for the rest of a row"
-    remedy = (
-        "write columns=['eu', 'us', ...], or {'demand': 'capacity'} where a decision has names of its own"
-    )
+    remedy = "Use columns=['eu', 'us', ...], or {'demand': 'capacity'} where a decision has names of its own."
     if isinstance(columns, str) or not isinstance(columns, Sequence | Mapping):
         if not hasattr(columns, "tolist"):
-            raise invalid(owner, wanted, "columns", repr(columns), remedy)
+            raise InvalidInput(f"columns must be {wanted}, got {columns!r}. {remedy}")
         # An array, or the columns of a data frame.
         columns = list(columns)
     rows = tuple(map(str, columns))
@@ -235,34 +241,34 @@ def _check_columns(
         decisions = tuple(map(str, columns.values()))[:dim]
     for names, length in ((rows, dim + extras), (decisions, dim)):
         if len(names) != length or len(set(names)) != length or "" in names:
-            raise invalid(owner, wanted, "columns", list(names), remedy)
+            raise InvalidInput(f"columns must be {wanted}, got {list(names)}. {remedy}")
     return rows, decisions
 
 
-def _check_origin(origin: Any, owner: str) -> dict[str, Any]:
-    remedy = "give a dict of plain values"
+def _check_origin(origin: Any) -> dict[str, Any]:
     if not isinstance(origin, dict):
-        raise invalid(owner, "an origin that JSON can hold", "origin", repr(origin), remedy)
+        raise InvalidInput(f"origin must be a dict of plain values, got {origin!r}.")
     try:
         return json.loads(json.dumps(origin, allow_nan=False))
     except (TypeError, ValueError) as failed:
-        raise invalid(owner, "an origin that JSON can hold", "origin", failed, remedy) from None
+        raise InvalidInput(f"origin must be a dict of values that JSON can represent: {failed}.") from None
 
 
-def _check_fill(fill: Any, costs: Family | None, owner: str) -> None:
+def _check_fill(fill: Any, costs: Family | None) -> None:
     """Reject a way to fill missing cells that is unknown, or that does not suit the costs."""
-    one_of(fill, "fill", owner, FILLS)
+    one_of(fill, "fill", FILLS)
     if costs is None:
-        remedy = "give costs, or leave fill out"
-        raise invalid(owner, "costs that say what a row costs, to fill rows", "costs", None, remedy)
-    refuse_zeros(fill, costs, owner)
+        raise InvalidInput("fill needs costs that say what a row costs. Give costs, or leave fill out.")
+    check_zeros(fill, costs)
 
 
-def refuse_zeros(fill: str | None, costs: Family, owner: str) -> None:
+def check_zeros(fill: str | None, costs: Family) -> None:
     """Reject zeros for missing cells where a row must be above zero."""
     if fill == "zero" and costs.positive:
-        remedy = "choose 'forward' or 'drop'"
-        raise invalid(owner, f"numbers above zero for {costs}", "fill", repr(fill), remedy)
+        raise InvalidInput(
+            f"fill='zero' does not suit {costs}, whose rows must be above zero. "
+            "Use fill='forward' or fill='drop'."
+        )
 
 
 def _read_names(row: Any) -> dict[str, Any] | None:
@@ -276,8 +282,9 @@ def _read_names(row: Any) -> dict[str, Any] | None:
         values = row
     elif hasattr(row, "columns") and hasattr(row, "shape"):
         if row.shape[0] != 1:
-            remedy = "give rounds one by one, in their order"
-            raise invalid(OBSERVE, "one row", "rows", row.shape[0], remedy)
+            raise InvalidInput(
+                f"row must be a single row, got {row.shape[0]}. Give rounds one by one, in their order."
+            )
         names = list(map(str, row.columns))
         values = row.row(0) if hasattr(row, "row") else row.iloc[0].tolist()
     elif hasattr(row, "index") and hasattr(row, "items"):
@@ -287,7 +294,7 @@ def _read_names(row: Any) -> dict[str, Any] | None:
         return None
     named = dict(zip(names, values, strict=True))
     if len(named) != len(names):
-        raise invalid(OBSERVE, "column names that differ", "columns", names, "rename one of them")
+        raise InvalidInput(f"Column names must differ, got {names}.")
     return named
 
 

@@ -14,10 +14,10 @@ from pathlib import Path
 from threading import Lock
 from typing import Any
 
-from klazy.base.checks import InvalidInput, file_path, invalid
+from klazy.base.checks import InvalidInput, file_path
 from klazy.live import schema, store
 from klazy.live.records import Row
-from klazy.live.store import Result, Store, StoreFailed, TakenError, Values, fail
+from klazy.live.store import Result, Store, StoreFailed, TakenError, Values
 
 # The levels of PRAGMA synchronous.
 SYNCHRONOUS = {"always": "FULL", "batch": "NORMAL"}
@@ -50,7 +50,7 @@ class SqliteStore(Store):
 
     def _open(self, shared: bool, may_create: bool) -> None:
         # An absolute path stays the same when the process changes its folder.
-        self.path = self._file = file_path(self.path, "path", self.owner).absolute()
+        self.path = self._file = file_path(self.path, "path").absolute()
         self._check_place(may_create)
         try:
             self._connection = self._connect()
@@ -72,14 +72,11 @@ class SqliteStore(Store):
 
     def _check_place(self, may_create: bool) -> None:
         if self._file.is_dir():
-            remedy = "it is a folder; write the name of a file in it"
-            raise invalid(self.owner, "the path of a database file", "path", self.path, remedy)
+            raise InvalidInput(f"{self.path} is a folder. Give the path of a file.")
         if not may_create and not self._file.is_file():
-            remedy = "check the path"
-            raise invalid(self.owner, "a database that is there", "path", self.path, remedy)
+            raise InvalidInput(f"{self.path} does not exist. Check the path.")
         if not self._file.parent.is_dir():
-            remedy = "make the folder first"
-            raise invalid(self.owner, "a folder for the database", "path", self.path, remedy)
+            raise InvalidInput(f"The folder of {self.path} does not exist. Create it first.")
 
     def _connect(self) -> sqlite3.Connection:
         if not self.read_only:
@@ -117,8 +114,7 @@ class SqliteStore(Store):
         ask(f"PRAGMA page_size = {PAGE_SIZE}")
         (mode,) = ask("PRAGMA journal_mode = WAL").fetchone()
         if mode != "wal":
-            remedy = "choose a disk of this machine"
-            raise invalid(self.owner, "a file system with shared memory", "path", self.path, remedy)
+            raise InvalidInput(f"{self.path} is on a file system without shared memory. Choose a local disk.")
         ask(f"PRAGMA synchronous = {level}")
         ask("PRAGMA fullfsync = ON")
         pages = FLUSHED_WAL_PAGES if level == "FULL" else WAL_PAGES
@@ -137,8 +133,9 @@ class SqliteStore(Store):
             marks = (schema.APPLICATION, schema.VERSION)
         application, version = marks
         if application != schema.APPLICATION:
-            remedy = "choose another file; if this was one of klazy's, it is damaged"
-            raise invalid(self.owner, "a database of klazy", "path", self.path, remedy)
+            raise InvalidInput(
+                f"{self.path} is not a database of klazy, or it is damaged. Choose another file."
+            )
         self.require_version(version)
         if version < schema.VERSION:
             self._change_tables(self._list_updates)
@@ -178,14 +175,18 @@ class SqliteStore(Store):
             if here != made:
                 names = {name for name, *_ in here[0]}
                 if any(name not in names for name, *_ in made[0]):
-                    raise self.damage(f"table {table!r} whole")
+                    raise self.damage(f"the table {table!r} has lost a column")
                 columns = ", ".join(f"{name} {kind}" for name, kind, *_ in here[0])
-                remedy = "another program has changed it; undo that, or restore a backup"
-                raise invalid(self.owner, f"table {table!r} as klazy made it", "columns", columns, remedy)
+                raise InvalidInput(
+                    f"The table {table!r} of {self.path} was changed by another program; its columns are {columns}. "
+                    "Undo that, or restore a backup."
+                )
             for kind, name in self._connection.execute(_FIND_RULES, (table,)).fetchall():
-                remedy = f"DROP {kind.upper()} {name}: it may change or turn away what klazy writes"
-                place = f"{name!r} on {table!r}"
-                raise invalid(self.owner, "tables without rules of others", kind, place, remedy)
+                f"DROP {kind.upper()} {name}: it may change or turn away what klazy writes"
+                raise InvalidInput(
+                    f"The {kind} {name!r} on {table!r} of {self.path} could change what klazy writes. "
+                    f"Remove it: DROP {kind.upper()} {name}"
+                )
 
     def _list_repairs(self) -> list[str]:
         """Return the statements that make again what another program has dropped or changed, or a dump leaves out."""
@@ -202,14 +203,17 @@ class SqliteStore(Store):
         """Turn an error of SQLite into one sentence."""
         code = getattr(failed, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT) & 0xFF
         if code == sqlite3.SQLITE_NOTADB:
-            remedy = "Agent.load reads a file of Agent.save; if it was a database, restore it from a backup"
-            return fail(self.owner, "a database", "path", self.path, remedy)
+            return StoreFailed(
+                f"{self.path} is not a database. Agent.load reads a file of Agent.save; "
+                "if it was a database, restore it from a backup."
+            )
         if code in _DAMAGED:
-            return self.damage(f"a database that SQLite can read ({failed})")
+            return self.damage(str(failed))
         if code == sqlite3.SQLITE_BUSY:
-            remedy = f"another process has had it for {store.PATIENCE:g} seconds"
-            return fail(self.owner, "its turn", "path", self.path, remedy)
-        return fail(self.owner, "a database that it can read and write", "path", self.path, str(failed))
+            return StoreFailed(
+                f"{self.path} is busy: another process has used it for {store.PATIENCE:g} seconds."
+            )
+        return StoreFailed(f"{self.path} cannot be read or written: {failed}.")
 
     def require_writer(self) -> None:
         """Also reject a file that was moved, or replaced by another one."""
@@ -222,8 +226,7 @@ class SqliteStore(Store):
         except (FileNotFoundError, NotADirectoryError):
             there = None
         if there is None or there.st_ino != self._inode or there.st_dev != self._device:
-            remedy = "it was moved, removed or replaced; open the agent again"
-            raise fail("Agent", "the file that it was opened from", "path", self.path, remedy)
+            raise StoreFailed(f"{self.path} was moved, removed or replaced. Open the agent again.")
 
     # Statements
 
@@ -304,11 +307,11 @@ class SqliteStore(Store):
         (count,) = ask("SELECT count(*) FROM agents NOT INDEXED").fetchone()
         (given,) = ask("SELECT seq FROM sqlite_sequence WHERE name = 'agents'").fetchone() or (0,)
         if count != given:
-            raise self.damage(f"all of its {given} agents ({count} are left)")
+            raise self.damage(f"{count} of its {given} agents are left")
         if len(names) == 1:
             (named,) = ask("SELECT total(name = ?) FROM agents NOT INDEXED", names).fetchone()
             if named and not ask("SELECT 1 FROM agents WHERE name = ?", names).fetchone():
-                raise self.damage("an index of all names")
+                raise self.damage("the index of names has lost some")
         return given + 1
 
     def replace_snapshots(self, rows: Sequence[Values]) -> None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 
-from klazy.base.checks import Array, invalid, one_of, vector, whole
+from klazy.base.checks import Array, InvalidInput, integer, one_of, vector
 from klazy.kernels import codes
 from klazy.kernels.layout import find_missing_part, layout_of
 from klazy.learners import Bandit, Delayed, Learner
@@ -32,14 +32,12 @@ from klazy.live.records import (
     note_feedback,
     read_feedback,
 )
-from klazy.live.rows import OBSERVE, RowSpec
+from klazy.live.rows import RowSpec
 from klazy.movement import Movement
 
 if TYPE_CHECKING:
     from klazy.live.explain import Explanation
 
-UPDATE = "Agent.update"
-OBSERVE_COST = "Agent.observe_cost"
 # How many ids of rounds an agent in memory knows, the latest.
 IDS_REMEMBERED = 4096
 # While NumPy copies more numbers than this, other threads run.
@@ -94,11 +92,12 @@ class AgentState:
         guards: Guards | None = None,
         spec: RowSpec | None = None,
     ) -> None:
-        one_of(engine, "engine", "Agent", ("auto", "compiled", "step"))
+        one_of(engine, "engine", ("auto", "compiled", "step"))
         missing = find_missing_part(learner)
         if engine == "compiled" and missing:
-            given = f"'compiled' with {missing}"
-            raise invalid("Agent", "a kernel for every part", "engine", given, "use engine='auto'")
+            raise InvalidInput(
+                f"engine='compiled' needs a kernel for {missing}, and there is none. Use engine='auto'."
+            )
         self.learner: Any = learner
         self.engine = "step" if missing or engine == "step" else "compiled"
         self.spec = spec or RowSpec()
@@ -142,15 +141,18 @@ class AgentState:
     def fit_guards(self, guards: Guards) -> Guards:
         """Check guards and fit them to the learner."""
         if not isinstance(guards, Guards):
-            raise invalid("Agent", "guards", "guards", repr(guards), "write Guards(per_round=0.1)")
+            raise InvalidInput(f"guards must be Guards, got {guards!r}. Use Guards(per_round=0.1).")
         movement = self.spec.movement
         if movement is not None and guards.movement not in (None, movement):
-            wanted = f"guards with its own movement, {movement!r}"
-            remedy = "leave out the movement of the guards"
-            raise invalid("Agent", wanted, "guards", repr(guards), remedy)
+            raise InvalidInput(
+                f"The agent's movement is {movement!r}, that of its guards {guards.movement!r}. "
+                "Leave out the movement of the guards."
+            )
         if guards.G is not None and guards.above == "clip" and not self.learner.takes_gradients:
-            wanted = "a learner that is told gradients to clip them"
-            raise invalid("Agent", wanted, "guards", repr(guards), "use above='refuse'")
+            raise InvalidInput(
+                f"above='clip' needs a learner that takes gradients, got {self.learner!r}. "
+                "Use above='reject'."
+            )
         return guards.replace(movement=guards.movement or movement).fit(self.learner)
 
     # The present
@@ -230,11 +232,11 @@ class AgentState:
         if self.spec.takes_rows:
             self._require_gradients(gradient)
         d = self.learner.domain.dim
-        _, note = self._find_played(round, UPDATE)
-        g = vector(g, "g", UPDATE, d).copy()
+        _, note = self._find_played(round)
+        g = vector(g, "g", d).copy()
         if hint is not None:
-            hint = vector(hint, "hint", UPDATE, d)
-            self._require_hints(UPDATE)
+            hint = vector(hint, "hint", d)
+            self._require_hints()
         return self._record(g, hint, id, note)
 
     def record_row(self, row: Any, hint: Any = None, id: str = "", round: Any = None) -> Record:
@@ -242,16 +244,20 @@ class AgentState:
         costs = self.spec.costs
         d = self.learner.domain.dim
         if costs is None:
-            remedy = "build it with costs=Linear(), say, or tell it gradients with update(g)"
-            raise invalid(OBSERVE, "costs that say what a row costs", "costs", None, remedy)
+            raise InvalidInput(
+                "The agent has no costs, so a row means nothing to it. "
+                "Build it with costs=Linear(), for example, or give it gradients with update(g)."
+            )
         values = self.spec.read_filled(row, d, self.last_row)
-        x, note = self._find_played(round, OBSERVE)
+        x, note = self._find_played(round)
         g = np.asarray(costs.gradient(values, x), dtype=np.float64)
         hitting = float(costs.value(values, x))
         if not (np.isfinite(hitting) and np.isfinite(g).all()):
-            raise invalid(OBSERVE, f"a finite cost at {x.tolist()}", "cost", hitting, "check the row")
+            raise InvalidInput(
+                f"The cost of the row at {x.tolist()} must be finite, got {hitting}. Check the row."
+            )
         if hint is not None:
-            self._require_hints(OBSERVE)
+            self._require_hints()
             hint = self.spec.read(hint, d)
             if self._takes_gradients:
                 hint = np.asarray(costs.gradient(hint, x), dtype=np.float64)
@@ -268,25 +274,25 @@ class AgentState:
         """Make the record of a round that says what the decision cost; its gradient is the bandit's estimate."""
         learner = self.learner
         if not isinstance(learner, Bandit):
-            remedy = "build it with Bandit(learner, delta=0.1), or use update(g)"
-            given = type(learner).__name__
-            raise invalid(OBSERVE_COST, "a learner that is told costs", "learner", given, remedy)
-        if self.spec.takes_rows:
-            raise invalid(
-                OBSERVE_COST, "an agent without costs", "costs", self.spec.costs, "use observe(row)"
+            raise InvalidInput(
+                f"observe_cost needs a Bandit learner, got {type(learner).__name__}. "
+                "Use Bandit(learner, delta=0.1), or update(g)."
             )
-        values = learner.check_values(value, OBSERVE_COST)
+        if self.spec.takes_rows:
+            raise InvalidInput(
+                f"The agent's costs are {self.spec.costs}, so it takes rows. Use observe(row)."
+            )
+        values = learner.check_values(value)
         return Record(ROUND, learner.estimate(self.form, values), id, values=values)
 
     def record_wait(self, id: str = "") -> Record:
         """Make the record of a round that ends without its feedback."""
-        self._require_delayed("Agent.advance")
+        self._require_delayed()
         return Record(ROUND, id=id, note=note_feedback(WAITS, self.t))
 
     def record_given_up(self, round: Any, id: str = "") -> Record:
         """Make the record of a round whose feedback will never come."""
-        owner = "Agent.give_up"
-        self._require_delayed(owner).find_point(self.form, round, owner)
+        self._require_delayed().find_point(self.form, round)
         return Record(ROUND, id=id, note=note_feedback(GIVEN_UP, int(round)))
 
     def record_freeze(self, is_frozen: bool, reason: str) -> Record | None:
@@ -300,44 +306,44 @@ class AgentState:
         fitted = self.fit_guards(guards)
         return None if fitted == self.guards else Record(GUARDS, note=json.dumps(fitted.to_dict()))
 
-    def _find_played(self, round: Any, owner: str) -> tuple[Array, str]:
+    def _find_played(self, round: Any) -> tuple[Array, str]:
         """Return the point that feedback is about, and the note of its record."""
         if round is None:
             return self.played, ""
-        s = whole(round, "round", owner, "a round >= 1", "rounds are counted from one")
+        s = integer(round, "round")
         if s == self.t:
             return self.played, ""
         if not isinstance(self.learner, Delayed):
-            remedy = "leave it out, or build the agent with Delayed(learner) for feedback that comes late"
-            raise invalid(owner, f"the round under way, {self.t}", "round", round, remedy)
-        return self.learner.find_point(self.form, s, owner), note_feedback(LATE, s)
+            raise InvalidInput(
+                f"round must be the current one, {self.t}, got {round}. "
+                "Leave it out, or use Delayed(learner) for feedback that comes late."
+            )
+        return self.learner.find_point(self.form, s), note_feedback(LATE, s)
 
-    def _require_delayed(self, owner: str) -> Delayed:
+    def _require_delayed(self) -> Delayed:
         if not isinstance(self.learner, Delayed):
-            remedy = "build it with Delayed(learner)"
-            raise invalid(owner, "a learner that can wait", "learner", type(self.learner).__name__, remedy)
+            raise InvalidInput(
+                f"{type(self.learner).__name__} cannot wait for feedback. Use Delayed(learner)."
+            )
         return self.learner
 
-    def _require_hints(self, owner: str) -> None:
+    def _require_hints(self) -> None:
         if not self.learner.accepts_hints:
-            remedy = "use MemoryGD, or auto(..., hints=True)"
-            raise invalid(owner, "a learner that accepts hints", "learner", repr(self.learner), remedy)
+            raise InvalidInput(f"{self.learner!r} takes no hints. Use MemoryGD, or auto(..., hints=True).")
 
     def _require_gradients(self, is_meant: bool) -> None:
         """Reject a gradient where rows are expected, unless it is meant and the learner can use it."""
-        wanted = "an agent that takes gradients"
-        remedy = "use observe(row), or update(g, gradient=True) if g is a gradient"
-        if not self.learner.takes_gradients:
-            wanted = "a learner that is told gradients"
-            remedy = "use observe(row)"
-        elif is_meant:
+        if is_meant and self.learner.takes_gradients:
             return
-        raise invalid(UPDATE, wanted, "costs", self.spec.costs, remedy)
+        message = f"The agent's costs are {self.spec.costs}, so it takes rows. Use observe(row)"
+        if self.learner.takes_gradients:
+            message += ", or update(g, gradient=True) if g is a gradient"
+        raise InvalidInput(f"{message}.")
 
     def require_guards(self, name: str) -> GuardState:
         """Return the guards' state; raise an error that ``name`` needs guards."""
         if self.guarded is None:
-            raise invalid("Agent", f"guards for {name}", "guards", None, "build it with guards=Guards()")
+            raise InvalidInput(f"{name} needs an agent with guards. Build it with guards=Guards().")
         return self.guarded
 
     # A round
@@ -354,7 +360,7 @@ class AgentState:
             form = now.copy()
             g = record.numbers
             if self.kernel(form, g) != 0:
-                vector(g, "g", UPDATE)
+                vector(g, "g")
             place = self.layout.x
             x = form[place]
             played = now[place]
@@ -427,14 +433,14 @@ class AgentState:
 
     def _compute_delayed(self, record: Record) -> Outcome:
         """Compute a round whose feedback does not come with it, or late feedback, which moves nothing."""
-        learner = self._require_delayed("Agent")
+        learner = self._require_delayed()
         what, round = read_feedback(record) or ("", 0)
         if what == WAITS:
             return self._move(learner.advance(self.form, self.played), self.played, 0.0)
         still = Outcome(self.t, self.form, self.guards, self.guarded, self.played)
         if what == GIVEN_UP:
             return still._replace(form=learner.give_up(self.form, round))
-        played = learner.find_point(self.form, round, "Agent")
+        played = learner.find_point(self.form, round)
         g, _, is_clipped, hitting = self._evaluate(record, played)
         acted = "clip" if is_clipped else ""
         form = learner.learn(self.form, round, g)
@@ -518,22 +524,21 @@ class AgentState:
             held = data["state"]
             if isinstance(held, dict):
                 held = sorted(held)
-            wanted = f"the state of a {type(learner).__name__}"
-            raise ValueError(f"Agent needs {wanted}, got {held}; the file is damaged.")
+            raise InvalidInput(f"The state of the {type(learner).__name__} is damaged: {held}.")
         if not is_trusted:
-            learner.check_state(state, "Agent")
+            learner.check_state(state)
         guards = Guards.from_dict(data["guards"]) if "guards" in data else None
         found = cls(learner, data["engine"], state, guards, RowSpec.from_dict(learner, data))
         if guards is not None:
             found.guarded = rebuild_state(found.guarded, data.get("guarded"))
             if found.guarded is None:
-                raise ValueError("Agent needs the state of its guards, got none; the file is damaged.")
+                raise InvalidInput("The file is damaged: it has guards without their state.")
         if "account" in data and found.knows_costs:
             try:
                 found.hitting = data["account"]["hitting"]
                 found.switching = data["account"]["switching"]
             except (KeyError, TypeError):
-                said = "Agent needs the account of its costs, got none; the file is damaged."
+                said = "The state has no sums of costs. The file is damaged."
                 raise ValueError(said) from None
         if "last_row" in data:
             found.fill_from(found.spec.read(data["last_row"], learner.domain.dim))

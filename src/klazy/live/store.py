@@ -13,7 +13,7 @@ from time import time
 from typing import Any, Self, TypeVar
 from weakref import WeakSet
 
-from klazy.base.checks import InvalidInput, file_path, invalid, one_of
+from klazy.base.checks import InvalidInput, file_path, one_of
 from klazy.live import schema
 from klazy.live.records import (
     AGENT_SHIFT,
@@ -57,11 +57,6 @@ class StoreFailed(InvalidInput):
     """The store cannot be read or written; the input may be all right."""
 
 
-def fail(owner: str, condition: str, name: str, value: object, remedy: str) -> StoreFailed:
-    """Make the error of a store that failed, in the form of other errors."""
-    return StoreFailed(*invalid(owner, condition, name, value, remedy).args)
-
-
 def is_url(path: object) -> bool:
     """Return True for the URL of a PostgreSQL database, False for a path."""
     return isinstance(path, str) and path.startswith(_SCHEMES)
@@ -75,7 +70,7 @@ def _span(agent: int) -> tuple[int, int]:
 class Store(ABC):
     """An open database with agents, used by one thread at a time.
 
-    ``path`` is that of an SQLite file, or the URL of a PostgreSQL database; ``owner`` is the caller's name in error messages.
+    ``path`` is that of an SQLite file, or the URL of a PostgreSQL database.
     What does not exist is created, unless the store is ``read_only`` or must exist (``new=False``). A file that is not
     ``shared`` is locked as long as it is open. Statements have ``?`` in the place of values.
     """
@@ -88,11 +83,9 @@ class Store(ABC):
         read_only: bool = False,
         shared: bool = True,
         new: bool = True,
-        owner: str = "Agent.open",
     ) -> None:
         self.path: str | Path = path
-        self.sync = one_of(sync, "sync", owner, SYNC_MODES)
-        self.owner = owner
+        self.sync = one_of(sync, "sync", SYNC_MODES)
         self.read_only = read_only
         self.closed = False
         # A forked process inherits a connection that it must not use.
@@ -185,29 +178,32 @@ class Store(ABC):
 
     # Errors
 
-    def damage(self, condition: str) -> StoreFailed:
+    def damage(self, what: str) -> StoreFailed:
         """Make the error of rows that cannot be trusted; they are left as they are."""
-        return fail(self.owner, condition, "path", self.path, "it is damaged; restore it from a backup")
+        return StoreFailed(f"{self.path} is damaged: {what}. Restore it from a backup.")
 
     def require_version(self, version: int) -> None:
         """Raise an error for tables that this klazy can neither use nor bring up to date."""
         remedy = None
         if version > schema.VERSION:
-            remedy = "install a newer klazy"
+            remedy = "Install a newer klazy."
         elif version < 1:
-            remedy = "no klazy has made such tables; set the version to what it was, or restore a backup"
+            remedy = "No klazy has made such tables; set the version to what it was, or restore a backup."
         elif version < schema.VERSION and self.read_only:
-            remedy = "open the store once without read_only, which brings its tables up to date"
+            remedy = "Open the store once without read_only, which brings its tables up to date."
         if remedy is not None:
-            raise invalid(self.owner, f"tables of version {schema.VERSION}", "version", version, remedy)
+            raise InvalidInput(
+                f"{self.path} has tables of version {version}; this klazy uses version {schema.VERSION}. {remedy}"
+            )
 
     def require_reader(self) -> None:
         """Raise an error if the store was closed, or opened by the parent of this process."""
         if self.closed:
-            raise fail("Agent", "an open store", "path", self.path, "it was closed; open the agent again")
+            raise StoreFailed(f"{self.path} was closed. Open the agent again.")
         if self.inherited:
-            remedy = "this one was forked from that; open the agent here"
-            raise fail("Agent", "the process that opened it", "path", self.path, remedy)
+            raise StoreFailed(
+                f"{self.path} was opened by the parent of this process. Open the agent here, too."
+            )
 
     def require_place(self) -> None:  # noqa: B027  a server has no file
         """Raise an error if the file was moved, or replaced by another one."""
@@ -215,7 +211,7 @@ class Store(ABC):
     def require_writer(self) -> None:
         """Raise an error if nothing can be written: also if the store is read-only."""
         if self.read_only:
-            raise fail("Agent", "a store that it may write to", "path", self.path, "it is read-only")
+            raise StoreFailed(f"{self.path} was opened read-only.")
         self.require_reader()
 
     def _check(self, form: Any, what: str, rows: Sequence[Values]) -> list[Any]:
@@ -225,7 +221,7 @@ class Store(ABC):
             row = form(*values)
             if not is_intact(row):
                 name = what.format(row=row, agent=row[0] >> AGENT_SHIFT if form is Row else None)
-                raise self.damage(f"{name} as it was written")
+                raise self.damage(f"{name} was changed")
             found.append(row)
         return found
 
@@ -324,7 +320,7 @@ class Store(ABC):
             for found in rows:
                 row = Row(*found)
                 if not is_intact(row) or row.key != key:
-                    raise self.damage(f"record {find_number(key)} of agent {agent} as it was written")
+                    raise self.damage(f"record {find_number(key)} of agent {agent} was changed")
                 yield row
                 key += 1
 
@@ -335,7 +331,7 @@ class Store(ABC):
             return None
         row = Row(*found[0])
         if not is_intact(row) or row.key >> AGENT_SHIFT != agent or row.id != id:
-            raise self.damage(f"the record of id {id!r} as it was written")
+            raise self.damage(f"the record of id {id!r} was changed")
         return row
 
     def read_rounds(self, agent: int, last: int, before: int | None = None) -> tuple[list[Row], bool]:
@@ -368,7 +364,7 @@ class Store(ABC):
             middle = (low + high) // 2
             rows = self.ask("SELECT t FROM records WHERE key = ?", agent << AGENT_SHIFT | middle)
             if not rows:
-                raise self.damage(f"record {middle} of agent {agent}")
+                raise self.damage(f"record {middle} of agent {agent} is missing")
             if rows[0][0] < t:
                 low = middle + 1
             else:
@@ -386,10 +382,10 @@ class Store(ABC):
                 row = Row(*found)
                 end -= 1
                 if not is_intact(row) or row.key != base | end:
-                    raise self.damage(f"record {end} of agent {agent} as it was written")
+                    raise self.damage(f"record {end} of agent {agent} was changed")
                 yield row
             if end != start:
-                raise self.damage(f"record {end - 1} of agent {agent}")
+                raise self.damage(f"record {end - 1} of agent {agent} is missing")
             count = min(2 * count, RECORDS_PER_READ)
 
     def read_ids(self, agent: int, most: int) -> list[str]:
@@ -454,7 +450,7 @@ class Store(ABC):
         """Return the latest snapshot of an agent."""
         for snapshot in self.read_snapshots(agent, "ORDER BY key DESC LIMIT 1"):
             return snapshot
-        raise self.damage(f"a snapshot of agent {agent}")
+        raise self.damage(f"agent {agent} has no snapshot")
 
     def read_latest(self, agents: Sequence[int]) -> Iterator[tuple[Snapshot, list[Row]]]:
         """Read the latest snapshot of each agent, by id, with the record before it, if it is there, and all after it."""
@@ -476,7 +472,7 @@ class Store(ABC):
                 records.setdefault(row.key >> AGENT_SHIFT, []).append(row)
             for agent in range(first, end):
                 if agent not in snapshots:
-                    raise self.damage(f"a snapshot of agent {agent}")
+                    raise self.damage(f"agent {agent} has no snapshot")
                 yield snapshots[agent], records.get(agent, [])
 
     def prune(self, agent: int, n: int, keep: float | None) -> None:
@@ -513,13 +509,13 @@ class Store(ABC):
     def back_up(self, path: str | Path) -> None:
         """Copy all agents, as they are at one moment, into a new SQLite file, while others keep writing."""
         self.require_reader()
-        target = file_path(path, "path", "Agent.backup").absolute()
+        target = file_path(path, "path").absolute()
         if target.exists():
-            raise invalid("Agent.backup", "a path where nothing is", "path", target, "choose another")
+            raise InvalidInput(f"{target} exists already. Choose another path.")
         self._copy(target)
 
     def _copy(self, target: Path) -> None:
-        copy = open_store(target, owner="Agent.backup")
+        copy = open_store(target)
         try:
             with self.one_moment():
                 copy.transact(lambda: self._copy_tables(copy))

@@ -14,7 +14,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from klazy.base.checks import Array, InvalidInput, invalid, real_array
+from klazy.base.checks import Array, InvalidInput, real_array
 from klazy.kernels import codes
 from klazy.learners import Delayed, Learner
 from klazy.live.guards import Guards
@@ -79,7 +79,7 @@ class StoredAgent:
 
     # Rounds
 
-    def end(self, make: MakeRecord, id: str = "", retry: bool = True, owner: str = "Agent") -> Array:
+    def end(self, make: MakeRecord, id: str = "", retry: bool = True) -> Array:
         """End a round, or change the agent, by the record that ``make`` makes of its state; return the next point.
 
         A round whose id is known changes nothing: the answer is the one given then. After a lost race the record is made again
@@ -96,9 +96,9 @@ class StoredAgent:
                 if record is None:
                     return self.state.x
                 if self.deleted and record.kind != RESTORE:
-                    name = repr(self.agent.name)
-                    remedy = "restore it with agent.restore()"
-                    raise invalid("Agent", "one that was not deleted", "name", name, remedy)
+                    raise InvalidInput(
+                        f"The agent {self.agent.name!r} was deleted. Restore it with agent.restore()."
+                    )
                 outcome, row = self.compute(record)
                 self._seconds += perf_counter() - start
                 self.store.append(row)
@@ -121,14 +121,13 @@ class StoredAgent:
                 # Late feedback does not end the round.
                 is_same_round = self.state.t == now and isinstance(self.state.learner, Delayed)
                 if not retry and not is_same_round:
-                    raise self._explain_race(now, owner) from None
+                    raise self._explain_race(now) from None
 
-    def _explain_race(self, t: int, owner: str) -> Overtaken:
-        words = f"round t={t} of {self.agent.name!r} was ended by another process"
+    def _explain_race(self, t: int) -> Overtaken:
+        message = f"Another process ended round t={t} of {self.agent.name!r}."
         if self.state.t <= t:
-            words = f"the store has gone back, and {self.agent.name!r} with it"
-        remedy = f"play agent.x of round t={self.state.t}, or use retry=True"
-        return Overtaken(f"{owner} came too late: {words}; {remedy}.")
+            message = f"The store of {self.agent.name!r} has gone back to an earlier round."
+        return Overtaken(f"{message} Play agent.x of round t={self.state.t}, or use retry=True.")
 
     def _recall(self, id: str) -> Array | None:
         row = self.store.find_round(self.agent.id, id) if id else None
@@ -211,12 +210,12 @@ class StoredAgent:
         differs = False
         for row in rows:
             if row.key != self.key:
-                raise self.store.damage(f"record {self.n} of {self.agent.name!r}")
+                raise self.store.damage(f"record {self.n} of {self.agent.name!r} is missing")
             outcome = self.state.compute(row.to_record())
             if outcome.x.tobytes() != row.decision:
                 if not self._is_near(outcome.x, row.decision):
-                    wanted = f"record {self.n} of {self.agent.name!r} to follow from those before"
-                    raise self.store.damage(wanted)
+                    what = f"record {self.n} of {self.agent.name!r} does not follow from those before"
+                    raise self.store.damage(what)
                 differs = True
             self.apply(outcome, row)
         if differs:
@@ -333,21 +332,20 @@ def open_agent(
         given = vars(spec)
     elif start is not None:
         learner = start
-        spec = RowSpec.build(learner, owner="Agent.open", **given)
+        spec = RowSpec.build(learner, **given)
         if state is not None:
-            learner.check_state(state, "Agent")
+            learner.check_state(state)
         start = AgentState(learner, engine, state, guards, spec)
     store = open_store(path, new=learner is not None, **options)
     try:
         found = store.find_agent(name)
         if found is not None and state is not None:
-            remedy = "it is there already; leave the state out"
-            raise invalid("Agent.open", "a state for a new agent only", "name", repr(name), remedy)
+            raise InvalidInput(f"state is for a new agent, and {name!r} exists already. Leave the state out.")
         if found is None:
             found = create_agent(store, name, start)
         stored = revive_agent(store, found, keep)
         if spec is None and [name for name in given if given[name] is not None]:
-            spec = RowSpec.build(stored.state.learner, owner="Agent.open", **given)
+            spec = RowSpec.build(stored.state.learner, **given)
         _require_same(stored, learner, spec, given, engine)
         if guards is not None and not store.read_only:
             stored.end(lambda state, id: state.record_guards(guards))
@@ -361,8 +359,9 @@ def check_name(name: Any) -> str:
     """Check the name of an agent: printable text, not too long."""
     fits = isinstance(name, str) and name.isprintable() and name.strip() == name != ""
     if not fits or len(name.encode(errors="replace")) > NAME_BYTES:
-        wanted = f"a name, printable text of 1 to {NAME_BYTES} bytes"
-        raise invalid("Agent.open", wanted, "name", repr(name), "write name='eu-west'")
+        raise InvalidInput(
+            f"name must be printable text of 1 to {NAME_BYTES} bytes, got {name!r}. Use name='eu-west'."
+        )
     return name
 
 
@@ -371,20 +370,23 @@ def _check_keep(keep: Any) -> None:
     is_span = isinstance(keep, timedelta) and keep > timedelta(0)
     is_count = isinstance(keep, int) and not isinstance(keep, bool) and keep >= 1
     if not is_span and not is_count:
-        remedy = "give a number of rounds, a datetime.timedelta, or None for all"
-        raise invalid("Agent.open", "keep, how much history stays", "keep", repr(keep), remedy)
+        raise InvalidInput(
+            f"keep must be a number of rounds, a datetime.timedelta, or None for all of them, got {keep!r}."
+        )
 
 
 def create_agent(store: Store, name: str, state: AgentState | None) -> AgentRow:
     """Create an agent, or find the one that another process has created meanwhile."""
     if state is None or store.read_only:
-        remedy = "give one, or the name of an agent that is there: klazy agents lists them"
-        raise invalid("Agent.open", "a learner for a new agent", "name", repr(name), remedy)
+        raise InvalidInput(
+            f"No agent named {name!r} in {store.path}. "
+            "Give a learner to create it; `klazy agents` lists the existing ones."
+        )
     with suppress(TakenError):
         store.create_agents([name], *describe_start(state), tuple(state.ids), state.x.tobytes())
     found = store.find_agent(name)
     if found is None:
-        raise store.damage(f"the row of agent {name!r} that was written")
+        raise store.damage(f"the row of agent {name!r} is missing, though it was just written")
     return found
 
 
@@ -404,7 +406,7 @@ def revive_agent(store: Store, agent: AgentRow, keep: int | timedelta | None = N
     if stored.n and stored.last is None:
         first = store.find_first_record(agent.id)
         if first is not None and first < stored.n:
-            raise store.damage(f"record {stored.n - 1} of {where}")
+            raise store.damage(f"record {stored.n - 1} of {agent.name!r} is missing")
     machine = json.loads(snapshot.about).get("machine", {})
     is_of_here = warn_of_another_machine(machine, stored.state.engine, where, stacklevel=4)
     stored.replay(store.read_records(agent.id, stored.n))
@@ -421,18 +423,20 @@ def _require_same(
     name = "learner"
     here: Any = state.learner
     value = learner
-    remedy = "leave it out, or choose another name"
+    remedy = "Leave it out, or choose another name."
     if learner is None or learner == state.learner:
         found = None if spec is None else state.spec.find_difference(spec, given)
         if found is not None:
             name, here = found
             value = given[name]
         elif engine not in ("auto", state.engine):
-            name, here, value, remedy = "engine", state.engine, engine, "leave it out"
+            name, here, value, remedy = "engine", state.engine, engine, "Leave it out."
         else:
             return
-    where = f"{stored.agent.name!r} in {stored.store.path}"
-    raise invalid("Agent.open", f"the {name} of {where}, {here!r}", name, repr(value), remedy)
+    raise InvalidInput(
+        f"{name} must be {here!r}, as stored for {stored.agent.name!r} in {stored.store.path}, "
+        f"got {value!r}. {remedy}"
+    )
 
 
 # Fleets
@@ -474,9 +478,10 @@ class StoredFleet:
                 if made is not None:
                     return made
                 if not retry:
-                    words = "a round of one of its agents was ended by another process"
-                    remedy = "play the points of fleet.x, or use retry=True"
-                    raise Overtaken(f"Fleet.update came too late: {words}; {remedy}.") from None
+                    raise Overtaken(
+                        "Another process ended a round of one of these agents. "
+                        "Play the points of fleet.x, or use retry=True."
+                    ) from None
 
     def _update(self, g: Array, which: list[int], id: str) -> Array:
         from klazy.kernels.fleet import play_fleet
@@ -488,7 +493,7 @@ class StoredFleet:
         x = play_fleet(state.kernel, forms, g, np.arange(len(which)), state.layout.x)
         if x is None:
             # The kernel found a number that does not fit; this says which one.
-            return real_array(g, "g", "Fleet.update")
+            return real_array(g, "g")
         # SQLite has no -0.0.
         hitting = np.vecdot(g, played) + 0.0
         switching = state.movement.weight * state.movement.distance(x - played)
@@ -520,9 +525,10 @@ class StoredFleet:
         found = [self.store.find_round(self.members[i].agent.id, id) for i in which]
         rows = [row for row in found if row is not None]
         if rows and len(rows) < len(found):
-            remedy = "use another, or update just those"
-            wanted = "an id that all of these agents took, or none"
-            raise invalid("Fleet.update", wanted, "id", repr(id), remedy)
+            raise InvalidInput(
+                f"Some of these agents know the id {id!r}, others do not. "
+                "Use another id, or update only the agents that know it."
+            )
         return np.array([read_numbers(row.decision) for row in rows]) if rows else None
 
     # History
@@ -572,7 +578,7 @@ def open_fleet(
     path: str | Path, learner: Learner[Any] | None, names: tuple[str, ...] | None, **options: Any
 ) -> StoredFleet:
     """Open the agents of these names as they were after their last records, or create them."""
-    store = open_store(path, new=learner is not None, owner="Fleet.open", **options)
+    store = open_store(path, new=learner is not None, **options)
     try:
         agents = _find_alike(store, learner) if names is None else _find_or_create(store, learner, names)
         return StoredFleet(store, agents, _find_start(agents, learner, store))
@@ -607,8 +613,9 @@ def _find_alike(store: Store, learner: Learner[Any] | None) -> list[AgentRow]:
         if data["learner"] == learner.to_dict():
             found.append(agent)
     if not found:
-        remedy = "give a learner and the names of new agents"
-        raise invalid("Fleet.open", "agents that can play as a fleet", "path", store.path, remedy)
+        raise InvalidInput(
+            f"{store.path} has no agents that can play as a fleet. Give a learner and the names of new agents."
+        )
     return found
 
 
@@ -620,8 +627,10 @@ def _find_or_create(store: Store, learner: Learner[Any] | None, names: tuple[str
         if not missing:
             return [found[name] for name in names]
         if learner is None:
-            remedy = "give one, or the names of agents that are there: klazy agents lists them"
-            raise invalid("Fleet.open", "a learner for new agents", "name", repr(missing[0]), remedy)
+            raise InvalidInput(
+                f"No agent named {missing[0]!r} in {store.path}. "
+                "Give a learner to create it; `klazy agents` lists the existing ones."
+            )
         with suppress(TakenError):
             store.create_agents(missing, *describe_start(AgentState(learner, "compiled")))
 
@@ -637,13 +646,16 @@ def _find_start(agents: Sequence[AgentRow], learner: Learner[Any] | None, store:
         _require_plain(found, agent.name)
         state = state or found
         where = f"{agent.name!r} in {store.path}"
-        remedy = "leave it out, or choose other names"
         if found.learner != (learner or state.learner):
-            wanted = f"the learner of {where}, {found.learner!r}"
-            raise invalid("Fleet.open", wanted, "learner", repr(learner or state.learner), remedy)
+            raise InvalidInput(
+                f"learner must be {found.learner!r}, as stored for {where}, got {learner or state.learner!r}. "
+                "Leave it out, or choose other names."
+            )
         if found.movement != state.movement:
-            wanted = f"the movement of {where}, {found.movement!r}"
-            raise invalid("Fleet.open", wanted, "movement", repr(state.movement), remedy)
+            raise InvalidInput(
+                f"The movement of {where} is {found.movement!r}, that of the others {state.movement!r}. "
+                "Choose other names."
+            )
         known.add(agent.configuration)
     assert state is not None
     return state

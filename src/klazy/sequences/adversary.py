@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from klazy.base.checks import invalid, positive, size, whole
+from klazy.base.checks import InvalidInput, integer, positive, size
 from klazy.costs import LinearCosts
 from klazy.sequences.phases import Scenario
 from klazy.sets import Box, L1Ball, L2Ball
@@ -83,25 +83,21 @@ def square_wave_regret(k: int, T: int, sigma: float, active: int | None = None) 
     """
     k, T, blocks, active = _check_wave(k, T, active)
     even = k - k % 2
-    sigma = positive(sigma, "sigma", "square_wave_regret")
+    sigma = positive(sigma, "sigma")
     return active * even + blocks * min(1.0, even / (2.0 * sigma))
 
 
 def _check_wave(k: int, T: int, active: int | None) -> tuple[int, int, int, int]:
-    k = size(k, "k", "square_wave", "a slack k >= 2", "greedy GD has no such wave")
-    T = size(T, "T", "square_wave", "a horizon T >= 1", "give the number of rounds")
-    if k < 2:
-        raise invalid("square_wave", "a slack k >= 2", "k", k, "greedy GD has no such wave")
+    k = size(k, "k", "Greedy GD has no such wave.", least=2)
+    T = size(T, "T")
     blocks = T // k
     if blocks == 0:
-        raise invalid("square_wave", f"T >= k={k}, one block at least", "T", T, "play longer")
+        raise InvalidInput(f"T must be at least k={k}, got {T}.")
     if active is None:
         active = blocks
-    active = whole(active, "active", "square_wave", "active >= 1", "give a number of blocks")
+    active = integer(active, "active")
     if active > blocks:
-        raise invalid(
-            "square_wave", f"1 to T//k={blocks} active blocks", "active", active, "choose one of these"
-        )
+        raise InvalidInput(f"active must be at most T//k={blocks}, got {active}.")
     return k, T, blocks, active
 
 
@@ -127,8 +123,8 @@ def rotating(T: int = 101, settled: int = 12) -> Scenario[LinearCosts]:
     >>> rotating(T=15).costs.subgradient(14, np.zeros(2)).tolist()
     [0.0, 1.0]
     """
-    T = size(T, "T", "rotating", "a horizon T >= 1", "give the number of rounds")
-    settled = whole(settled, "settled", "rotating", "settled >= 1", "give the rounds before the costs rotate")
+    T = size(T, "T")
+    settled = integer(settled, "settled")
     settled = min(settled, T)
     cycle = np.array([[1.0, 0.0], [0.0, 1.0], [-1.0, 0.0], [0.0, -1.0]])
     before = np.tile([-1.0, 0.0], (settled, 1))
@@ -158,10 +154,8 @@ def alternating(T: int = 101, settled: int = 11) -> Scenario[LinearCosts]:
     >>> alternating().costs.subgradient(12, np.zeros(2)).tolist()
     [-1.0, 1.0]
     """
-    T = size(T, "T", "alternating", "a horizon T >= 1", "give the number of rounds")
-    settled = whole(
-        settled, "settled", "alternating", "settled >= 1", "give the rounds before the costs alternate"
-    )
+    T = size(T, "T")
+    settled = integer(settled, "settled")
     t = np.arange(1, T + 1)
     second = np.where(t <= settled, 0.0, (-1.0) ** t)
     g = np.column_stack((-np.ones(T), second))
@@ -197,9 +191,9 @@ def phases_of_length(length: int, T: int, dim: int = 1) -> Scenario[LinearCosts]
     >>> phases_of_length(2, T=5).comparator.ravel().tolist()
     [-1.0, -1.0, 1.0, 1.0, -1.0]
     """
-    length = size(length, "length", "phases_of_length", "length >= 1", "give the rounds of a phase")
-    T = size(T, "T", "phases_of_length", "a horizon T >= 1", "give the number of rounds")
-    dim = size(dim, "dim", "phases_of_length", "a dimension dim >= 1", "give the number of coordinates")
+    length = size(length, "length")
+    T = size(T, "T")
+    dim = size(dim, "dim")
     sign = np.where(np.arange(T) // length % 2 == 0, 1.0, -1.0)[:, None]
     g = np.repeat(sign / math.sqrt(dim), dim, axis=1)
     return Scenario(f"phases of {length}", L2Ball(dim), LinearCosts(g), -g)

@@ -8,7 +8,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from klazy.base.checks import Array, invalid, non_negative, positive, rows, seeded, size, vector, whole
+from klazy.base.checks import Array, InvalidInput, integer, non_negative, positive, rows, seeded, size, vector
 from klazy.costs import Costs, QuadraticCosts
 from klazy.sequences.phases import Scenario
 from klazy.sets import Box, ConvexSet, L2Ball
@@ -37,9 +37,9 @@ class RegressionCosts(Costs):
     """
 
     def __init__(self, features: ArrayLike, outcomes: ArrayLike) -> None:
-        self.features = rows(features, "features", "RegressionCosts")
+        self.features = rows(features, "features")
         self.T, self.dim = self.features.shape
-        self.outcomes = vector(outcomes, "outcomes", "RegressionCosts", self.T)
+        self.outcomes = vector(outcomes, "outcomes", self.T)
 
     def value(self, t: int, x: Array) -> float:
         return 0.5 * float(self.features[t - 1] @ x - self.outcomes[t - 1]) ** 2
@@ -83,12 +83,12 @@ class DelayCosts(Costs):
     """
 
     def __init__(self, loads: ArrayLike, energy: float = 1.0, delay: float = 1.0) -> None:
-        self.loads = rows(loads, "loads", "DelayCosts")
+        self.loads = rows(loads, "loads")
         self.T, self.dim = self.loads.shape
         if self.loads.min() <= 0.0:
-            raise invalid("DelayCosts", "loads > 0", "loads", self.loads.min(), "leave out what is idle")
-        self.energy = positive(energy, "energy", "DelayCosts")
-        self.delay = positive(delay, "delay", "DelayCosts")
+            raise InvalidInput(f"loads must be above 0, got {self.loads.min()}. Leave out idle coordinates.")
+        self.energy = positive(energy, "energy")
+        self.delay = positive(delay, "delay")
 
     def _parts(self, load: Array, x: Array) -> tuple[Array, Array]:
         """Cost and slope of each coordinate."""
@@ -160,13 +160,12 @@ def tracking(
     >>> round(best.cost, 2), best.gap <= 1e-4
     (4.69, True)
     """
-    owner = "tracking"
-    rng = seeded(seed, owner)
-    T, dim = _check_size(T, dim, owner)
+    rng = seeded(seed)
+    T, dim = _check_size(T, dim)
     domain = L2Ball(dim)
-    walk = _walk(rng, domain, T, non_negative(step, "step", owner))
-    seen = walk + non_negative(noise, "noise", owner) * rng.normal(size=walk.shape)
-    return Scenario("tracking", domain, QuadraticCosts(seen, positive(weight, "weight", owner)), walk)
+    walk = _walk(rng, domain, T, non_negative(step, "step"))
+    seen = walk + non_negative(noise, "noise") * rng.normal(size=walk.shape)
+    return Scenario("tracking", domain, QuadraticCosts(seen, positive(weight, "weight")), walk)
 
 
 def drifting_regression(
@@ -203,14 +202,13 @@ def drifting_regression(
     >>> best.method, best.gap <= 1e-3
     ('cutting planes', True)
     """
-    owner = "drifting_regression"
-    rng = seeded(seed, owner)
-    T, dim = _check_size(T, dim, owner)
+    rng = seeded(seed)
+    T, dim = _check_size(T, dim)
     domain = L2Ball(dim)
-    true = _walk(rng, domain, T, non_negative(drift, "drift", owner))
+    true = _walk(rng, domain, T, non_negative(drift, "drift"))
     features = rng.normal(size=true.shape)
     features /= np.linalg.norm(features, axis=1, keepdims=True)
-    outcomes = np.vecdot(features, true) + non_negative(noise, "noise", owner) * rng.normal(size=T)
+    outcomes = np.vecdot(features, true) + non_negative(noise, "noise") * rng.normal(size=T)
     return Scenario("drifting regression", domain, RegressionCosts(features, outcomes), true)
 
 
@@ -257,11 +255,10 @@ def data_centre(
     >>> best.method, best.gap <= 1e-3
     ('cutting planes', True)
     """
-    owner = "data_centre"
-    rng = seeded(seed, owner)
-    T, d = _check_size(T, centres, owner, "centres")
-    most = positive(servers, "servers", owner)
-    peak = positive(peak, "peak", owner)
+    rng = seeded(seed)
+    T, d = _check_size(T, centres, "centres")
+    most = positive(servers, "servers")
+    peak = positive(peak, "peak")
     hour = np.arange(T)[:, None] + DAY * np.arange(d) / d
     shape = 0.6 + 0.4 * np.sin(2.0 * np.pi * hour / DAY)
     loads = peak * shape * np.exp(0.1 * rng.normal(size=(T, d)))
@@ -308,24 +305,23 @@ def sea(
     >>> float(scenario.costs.values(scenario.comparator).sum())
     0.0
     """
-    owner = "sea"
-    rng = seeded(seed, owner)
-    T, dim = _check_size(T, dim, owner)
-    far = non_negative(jump, "jump", owner)
+    rng = seeded(seed)
+    T, dim = _check_size(T, dim)
+    far = non_negative(jump, "jump")
     if far > 2.0:
-        raise invalid(owner, "jump <= 2, the width of the ball", "jump", jump, "use 1.0")
-    every = min(T, whole(every, "every", owner, "every >= 1", "give the rounds between two jumps"))
+        raise InvalidInput(f"jump must be at most 2, the width of the ball, got {jump}.")
+    every = min(T, integer(every, "every"))
     line = rng.normal(size=dim)
     line /= np.linalg.norm(line)
     side = np.where(np.arange(T) // every % 2 == 0, 0.5, -0.5)
     mean = far * side[:, None] * line
-    drawn = mean + non_negative(sigma, "sigma", owner) * rng.normal(size=(T, dim))
+    drawn = mean + non_negative(sigma, "sigma") * rng.normal(size=(T, dim))
     return Scenario("sea", L2Ball(dim), QuadraticCosts(drawn), mean)
 
 
-def _check_size(T: Any, dim: Any, owner: str, name: str = "dim") -> tuple[int, int]:
-    rounds = size(T, "T", owner, "a horizon T >= 1", "give the number of rounds")
-    return rounds, size(dim, name, owner, f"{name} >= 1", "give the number of coordinates")
+def _check_size(T: Any, dim: Any, name: str = "dim") -> tuple[int, int]:
+    rounds = size(T, "T")
+    return rounds, size(dim, name)
 
 
 def _walk(rng: np.random.Generator, domain: ConvexSet, T: int, step: float) -> Array:

@@ -5,7 +5,7 @@ from typing import Any, Generic, TypeVar
 
 import numpy as np
 
-from klazy.base.checks import Array, invalid, seeded, size
+from klazy.base.checks import Array, InvalidInput, seeded, size
 from klazy.costs import Costs, LinearCosts
 from klazy.sets import ConvexSet, L1Ball, L2Ball
 
@@ -74,10 +74,9 @@ def stochastic(
     >>> stochastic(0)
     Scenario('stochastic', L2Ball(dim=5), T=60000)
     """
-    owner = "stochastic"
-    rng = seeded(seed, owner)
-    lengths = _make_lengths(phases, length, owner)
-    dim = size(dim, "dim", owner, "a dimension dim >= 1", "give the number of coordinates")
+    rng = seeded(seed)
+    lengths = _make_lengths(phases, length)
+    dim = size(dim, "dim")
     if random_phases:
         lengths = _draw_lengths(lengths, rng)
     sign = np.concatenate(_make_signs(lengths))[:, None]
@@ -120,13 +119,12 @@ def corrupted(
     >>> corrupted().costs.value(101, np.ones(5)) < 0 < corrupted().costs.value(100, np.ones(5))
     True
     """
-    owner = "corrupted"
     if random_phases and seed is None:
-        raise invalid(owner, "a seed for random phases", "seed", seed, "give a number")
-    lengths = _make_lengths(phases, length, owner)
-    dim = size(dim, "dim", owner, "a dimension dim >= 1", "give the number of coordinates")
+        raise InvalidInput("random_phases=True needs a seed. Use seed=0.")
+    lengths = _make_lengths(phases, length)
+    dim = size(dim, "dim")
     if random_phases:
-        lengths = _draw_lengths(lengths, seeded(seed, owner))
+        lengths = _draw_lengths(lengths, seeded(seed))
     majority = _make_signs(lengths)
     seen = []
     for sign in majority:
@@ -137,10 +135,10 @@ def corrupted(
     return Scenario("corrupted", L1Ball(dim), LinearCosts(g), u)
 
 
-def _make_lengths(phases: int, length: int, owner: str) -> list[int]:
-    phases = size(phases, "phases", owner, "phases >= 1", "give the number of phases")
-    length = size(length, "length", owner, "length >= 1", "give the rounds of a phase")
-    size(phases * length, "phases * length", owner, "a horizon T >= 1", "give the number of rounds")
+def _make_lengths(phases: int, length: int) -> list[int]:
+    phases = size(phases, "phases")
+    length = size(length, "length")
+    size(phases * length, "phases * length")
     return [length] * phases
 
 

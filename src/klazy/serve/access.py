@@ -71,7 +71,7 @@ def hash_token(token: str) -> str:
 
 def add_token(store: Store, name: str, role: str, agent: str | None) -> str:
     """Make a token and store its hash; only the caller has the token itself."""
-    one_of(role, "role", "tokens", ROLES)
+    one_of(role, "role", ROLES)
     check_name(name)
     if agent is not None:
         check_name(agent)

@@ -332,9 +332,9 @@ class RemoteAgent:
         ndarray
             The next point.
         """
-        body = {"g": vector(g, "g", "Agent.update"), "gradient": gradient or None}
+        body = {"g": vector(g, "g"), "gradient": gradient or None}
         if hint is not None:
-            body["hint"] = vector(hint, "hint", "Agent.update")
+            body["hint"] = vector(hint, "hint")
         return np.array(self._end("update", id, retry, t, round, **body)["x"])
 
     def observe(
@@ -384,7 +384,7 @@ class RemoteAgent:
         dict or ndarray
             The next decision, by name where names are known.
         """
-        cost = vector(np.atleast_1d(np.asarray(value, dtype=float)), "value", "Agent.observe_cost")
+        cost = vector(np.atleast_1d(np.asarray(value, dtype=float)), "value")
         return _read_decision(self._end("cost", id, False, t, None, cost=cost))
 
     def advance(self, *, id: Id = None, retry: bool = True, t: int | None = None) -> Any:
@@ -534,7 +534,7 @@ def _make_plain(value: Any) -> Any:
         return _make_plain(value.to_dict())
     if isinstance(value, list | tuple) and any(cell is None for cell in value):
         value = [np.nan if cell is None else cell for cell in value]
-    return real_array(value, "row", "Client", limit=float("inf")).tolist()
+    return real_array(value, "row", limit=float("inf")).tolist()
 
 
 def _read_error(answer: httpx.Response) -> Exception:

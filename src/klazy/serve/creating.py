@@ -17,7 +17,6 @@ from klazy.live.stored import check_name
 from klazy.movement import Movement
 from klazy.serve.settings import Settings
 
-OWNER = "The service"
 # Sets, schedules and experts of a learner.
 MAX_PARTS = 2000
 _CONFIGS: dict[str, Any] = {"costs": Family, "movement": Movement, "guards": Guards}
@@ -33,7 +32,7 @@ def check_path_name(name: str) -> str:
 
 def build_state(about: dict[str, Any], limits: Settings) -> AgentState:
     """Build the agent that a request describes: by its learner, or as ``Agent.save`` wrote it."""
-    check_depth(about, OWNER)
+    check_depth(about)
     if about.get("agent") is not None:
         return _rebuild_saved(about, limits)
     if about.get("learner") is None:
@@ -47,7 +46,7 @@ def build_state(about: dict[str, Any], limits: Settings) -> AgentState:
         # A movement may also be given by its short name.
         parts[name] = _build(kind, value) if isinstance(value, dict) else value
     given = {name: about.get(name) for name in ("columns", "origin", "fill")}
-    spec = RowSpec.build(learner, costs=parts["costs"], movement=parts["movement"], owner=OWNER, **given)
+    spec = RowSpec.build(learner, costs=parts["costs"], movement=parts["movement"], **given)
     return AgentState(learner, about["engine"], None, parts["guards"], spec)
 
 
@@ -59,7 +58,7 @@ def _rebuild_saved(about: dict[str, Any], limits: Settings) -> AgentState:
     changed = InvalidInput("The body must be a file exactly as Agent.save wrote it. Send it unchanged.")
     if about.get("checksum") != found["checksum"] or about.get("format") != found["format"]:
         raise changed
-    verify_checksum(data, OWNER, "the body")
+    verify_checksum(data, "the body")
     try:
         state = AgentState.from_dict(saved)
     except (KeyError, TypeError):

@@ -147,7 +147,7 @@ def serve(settings: Settings) -> None:
     """Serve until the process is stopped; requests that have begun are finished first."""
     settings.check()
     # Create the store if there is none, or fail here.
-    open_store(settings.store, settings.sync, owner="serve").close()
+    open_store(settings.store, settings.sync).close()
     _leave_signals()
     logging.config.dictConfig(describe_logs(settings.log_level))
     listening = listen(settings)

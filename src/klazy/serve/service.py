@@ -42,10 +42,10 @@ class Service:
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
         self.metrics = Metrics()
-        store = open_store(settings.store, settings.sync, owner="serve")
+        store = open_store(settings.store, settings.sync)
         self.worker = RoundWorker(store, settings.budget, settings.numbers, self.metrics.count_loss)
-        self.reader = Reader(open_store(settings.store, read_only=True, owner="serve"), READERS)
-        self.lookups = Reader(open_store(settings.store, read_only=True, owner="serve"), 1)
+        self.reader = Reader(open_store(settings.store, read_only=True), READERS)
+        self.lookups = Reader(open_store(settings.store, read_only=True), 1)
         self.tokens = TokenCache(self.lookups)
         # Tokens that addresses have tried.
         self.wrong = RateLimiter(WRONG_RATE)

@@ -372,9 +372,10 @@ class RoundWorker:
         agent = self.find(name)
         seen = self.lost.pop(name, None)
         if seen is not None:
-            words = f"the store has gone back, and {name!r} with it, from round t={seen.t}"
-            remedy = f"play the decision of round t={agent.state.t}, and send again what came after it"
-            raise Overtaken(f"The service came too late: {words}; {remedy}.")
+            raise Overtaken(
+                f"The store of {name!r} has gone back from round t={seen.t}. "
+                f"Play the decision of round t={agent.state.t}, and send again what came after it."
+            )
         return agent
 
     def get_active(self, name: str) -> StoredAgent:

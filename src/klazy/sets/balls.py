@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from klazy.base.checks import SMALLEST, Array, invalid, positive, real_array, size, vector
+from klazy.base.checks import SMALLEST, Array, InvalidInput, positive, real_array, size, vector
 from klazy.kernels import codes
 from klazy.sets.base import ConvexSet
 from klazy.sets.halfspaces import HalfSpaces, bound_by
@@ -25,11 +25,10 @@ class _Ball(ConvexSet):
     center: Array | None
 
     def __init__(self, dim: int, radius: float = 1.0, center: ArrayLike | None = None) -> None:
-        owner = type(self).__name__
-        dim = size(dim, "dim", owner, "a dimension dim >= 1", "give the number of coordinates")
-        radius = positive(radius, "radius", owner)
+        dim = size(dim, "dim")
+        radius = positive(radius, "radius")
         if center is not None:
-            center = vector(center, "center", owner, dim)
+            center = vector(center, "center", dim)
         self._keep(dim=dim, radius=radius, center=center)
 
     @property
@@ -335,12 +334,11 @@ class Box(ConvexSet):
     separable: bool = True
 
     def __init__(self, lower: ArrayLike, upper: ArrayLike) -> None:
-        low = vector(np.atleast_1d(real_array(lower, "lower", "Box")), "lower", "Box")
-        high = vector(np.atleast_1d(real_array(upper, "upper", "Box")), "upper", "Box", low.size)
+        low = vector(np.atleast_1d(real_array(lower, "lower")), "lower")
+        high = vector(np.atleast_1d(real_array(upper, "upper")), "upper", low.size)
         if (low > high).any():
             i = int(np.argmax(low > high))
-            wanted = f"lower <= upper, {high[i]} here"
-            raise invalid("Box", wanted, f"lower[{i}]", low[i], "swap the two or widen the box")
+            raise InvalidInput(f"lower[{i}] must be at most upper[{i}], {high[i]}, got {low[i]}.")
         self._keep(lower=low, upper=high, dim=low.size)
 
     @property
@@ -391,10 +389,9 @@ class Box(ConvexSet):
         beyond = np.where(self.lower == self.upper, np.inf, beyond)  # such a coordinate cannot move
         return np.where((beyond >= 0.0).all(axis=-1), beyond.min(axis=-1), 0.0)
 
-    def check_whole(self, owner: str) -> None:
+    def check_whole(self) -> None:
         if not (np.ceil(self.lower) <= np.floor(self.upper)).all():
-            wanted = "a whole number between the bounds of every coordinate"
-            raise invalid(owner, wanted, "domain", self, "widen the box")
+            raise InvalidInput(f"{self!r} has a side without an integer. Widen the box.")
 
     def nearest_whole(self, x: Array) -> Array:
         return np.clip(np.rint(x), np.ceil(self.lower), np.floor(self.upper)) + 0.0  # no negative zero
@@ -439,7 +436,7 @@ class Space(ConvexSet):
     separable: bool = True
 
     def __init__(self, dim: int) -> None:
-        self._keep(dim=size(dim, "dim", "Space", "a dimension dim >= 1", "give the number of coordinates"))
+        self._keep(dim=size(dim, "dim"))
 
     @property
     def diameter(self) -> float:
@@ -449,8 +446,7 @@ class Space(ConvexSet):
         return y + 0.0
 
     def lowest(self, g: Array) -> Array:
-        remedy = "a linear cost has no least value here"
-        raise invalid("argmin_linear", "a bounded set", "domain", self, remedy)
+        raise InvalidInput(f"A linear cost has no least value on {self!r}.")
 
     def violation(self, x: Array) -> Array:
         return np.full(x.shape[:-1], -1.0)

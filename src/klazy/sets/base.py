@@ -10,7 +10,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from klazy.base.checks import Array, freeze, invalid, number, positive, real_array, vector
+from klazy.base.checks import Array, InvalidInput, freeze, number, positive, real_array, vector
 from klazy.base.config import Config
 from klazy.base.html import load_macros
 from klazy.base.svg import draw_outline
@@ -267,8 +267,7 @@ class ConvexSet(Config, ABC):
         ValueError
             If sets of this kind cannot shrink.
         """
-        kind = type(self).__name__
-        raise invalid("shrunk", "a set that can shrink", "domain", kind, f"give {kind} a method erode(delta)")
+        raise InvalidInput(f"{type(self).__name__} cannot shrink. Give it a method erode(delta).")
 
     @cached_property
     def rank(self) -> int:
@@ -300,28 +299,22 @@ class ConvexSet(Config, ABC):
         >>> Box([0, 0], [1, 2]).shrunk(0.25)
         Box(lower=[0.25, 0.25], upper=[0.75, 1.75])
         """
-        radius = positive(delta, "delta", f"{type(self).__name__}.shrunk")
+        radius = positive(delta, "delta")
         inside = self.erode(radius)
         if inside is None:
-            condition = f"room for a ball of this radius in {self!r}"
-            raise invalid(f"{type(self).__name__}.shrunk", condition, "delta", delta, "use a smaller one")
+            raise InvalidInput(f"No ball of radius {delta} fits into {self!r}. Use a smaller delta.")
         return inside
 
-    def check_whole(self, owner: str) -> None:
-        """Refuse a set whose whole points are not known; the three methods below are for the others.
-
-        Parameters
-        ----------
-        owner : str
-            Who asks, for the error message.
+    def check_whole(self) -> None:
+        """Reject a set whose integer points are not known; the three methods below are for the others.
 
         Raises
         ------
         ValueError
             If they are not known: use a Box, a Simplex, a CappedSimplex, or a Product of these.
         """
-        known = "a Box, Simplex, CappedSimplex or Product of these for integers"
-        raise invalid(owner, known, "domain", self, "use one")
+        known = "a Box, Simplex, CappedSimplex or Product of these"
+        raise InvalidInput(f"The set must be {known} for integers, got {self!r}.")
 
     def nearest_whole(self, x: Array) -> Array:
         """Find the nearest point of the set whose coordinates are whole numbers.
@@ -411,7 +404,7 @@ class ConvexSet(Config, ABC):
         >>> Simplex(3).project([0.9, 0.5, -1.0])
         array([0.7, 0.3, 0. ])
         """
-        return self.nearest(self._check_points(y, "y", "project"))
+        return self.nearest(self._check_points(y, "y"))
 
     def argmin_linear(self, g: ArrayLike) -> Array:
         r"""Find a minimiser of :math:`\langle g, x \rangle` on the set; for ``g = 0`` any point.
@@ -436,15 +429,15 @@ class ConvexSet(Config, ABC):
         >>> Simplex(3).argmin_linear([3.0, 1.0, 2.0])
         array([0., 1., 0.])
         """
-        return self.lowest(self._check_points(g, "g", "argmin_linear"))
+        return self.lowest(self._check_points(g, "g"))
 
-    def _check_points(self, values: ArrayLike, name: str, owner: str) -> Array:
+    def _check_points(self, values: ArrayLike, name: str) -> Array:
         """Return ``values`` as finite points of R^dim."""
-        owner = f"{type(self).__name__}.{owner}"
-        array = real_array(values, name, owner)
+        array = real_array(values, name)
         if array.shape[-1:] != (self.dim,):
-            wanted = f"{self.dim} coordinates along the last axis"
-            raise invalid(owner, wanted, f"{name} of shape", array.shape, "match the dimensions")
+            raise InvalidInput(
+                f"The last axis of {name} must have length {self.dim}, got shape {array.shape}."
+            )
         return array
 
     def contains(self, x: ArrayLike, tol: float = TOLERANCE) -> bool:
@@ -467,8 +460,8 @@ class ConvexSet(Config, ABC):
         >>> Simplex(2).contains([0.5, 0.5]), Simplex(2).contains([0.5, 0.6])
         (True, False)
         """
-        points = real_array(x, "x", "contains", limit=math.inf)
-        tol = number(tol, "tol", "contains")
+        points = real_array(x, "x", limit=math.inf)
+        tol = number(tol, "tol")
         if points.ndim == 0 or points.shape[-1] != self.dim or not np.isfinite(points).all():
             return False
         return bool((self.violation(points) <= tol).all())
@@ -498,7 +491,7 @@ class ConvexSet(Config, ABC):
         """
         if center is None:
             return self.farthest(self.start)
-        return self.farthest(vector(center, "center", "reach", self.dim))
+        return self.farthest(vector(center, "center", self.dim))
 
     @property
     def scale(self) -> float:
@@ -512,15 +505,13 @@ class ConvexSet(Config, ABC):
         """The default x_1: the point nearest to the origin."""
         return freeze(self.nearest(np.zeros(self.dim)))
 
-    def start_at(self, point: ArrayLike | None, owner: str) -> Array:
+    def start_at(self, point: ArrayLike | None) -> Array:
         """Check a start point.
 
         Parameters
         ----------
         point : array_like or None
             The point; None means :attr:`start`.
-        owner : str
-            Who asks, for the error message.
 
         Returns
         -------
@@ -534,11 +525,9 @@ class ConvexSet(Config, ABC):
         """
         if point is None:
             return self.start
-        x = vector(point, "start", owner, self.dim)
+        x = vector(point, "start", self.dim)
         if not self.contains(x):
-            raise invalid(
-                owner, f"a start point in {self!r}", "start", x.tolist(), "project it onto the set first"
-            )
+            raise InvalidInput(f"start must be in {self!r}, got {x.tolist()}. Project it onto the set first.")
         return freeze(x)
 
     def _shown(self, arguments: str) -> str:
@@ -562,9 +551,7 @@ def outline(domain: ConvexSet, turns: int = 720) -> Array:
     return domain.project(domain.start + 2.0 * domain.scale * np.column_stack((np.cos(angle), np.sin(angle))))
 
 
-def check_bounded(domain: ConvexSet, owner: str) -> None:
-    """Refuse a set without bounds, where something is tuned to its size or may go to its far end."""
+def check_bounded(domain: ConvexSet) -> None:
+    """Reject a set without bounds, where something is tuned to its size or may go to its far end."""
     if not domain.bounded:
-        raise invalid(
-            owner, "a bounded set", "domain", repr(domain), "use L2Ball(...), or play contrib.CoinBetting"
-        )
+        raise InvalidInput(f"domain must be bounded, got {domain!r}. Use L2Ball(...) or contrib.CoinBetting.")

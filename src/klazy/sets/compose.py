@@ -8,7 +8,7 @@ from itertools import chain
 
 import numpy as np
 
-from klazy.base.checks import Array, InvalidInput, invalid, positive, whole
+from klazy.base.checks import Array, InvalidInput, integer, positive
 from klazy.kernels import codes
 from klazy.sets.balls import L2Ball
 from klazy.sets.base import ConvexSet
@@ -54,7 +54,7 @@ class Product(ConvexSet):
     sets: tuple[ConvexSet, ...]
 
     def __init__(self, sets: Sequence[ConvexSet]) -> None:
-        members = _members(sets, "Product")
+        members = _check_members(sets)
         self._keep(sets=members, dim=sum(s.dim for s in members))
 
     @cached_property
@@ -126,9 +126,9 @@ class Product(ConvexSet):
             return None
         return stand_side_by_side(known)
 
-    def check_whole(self, owner: str) -> None:
+    def check_whole(self) -> None:
         for s in self.sets:
-            s.check_whole(owner)
+            s.check_whole()
 
     def nearest_whole(self, x: Array) -> Array:
         return np.concatenate([s.nearest_whole(part) for s, part in self._by_set(x)])
@@ -192,15 +192,16 @@ class Intersection(ConvexSet):
     cheap_lowest: bool = False
 
     def __init__(self, sets: Sequence[ConvexSet], tol: float = 1e-12, budget: int = 20_000) -> None:
-        sets = _members(sets, "Intersection")
+        sets = _check_members(sets)
         dims = sorted({s.dim for s in sets})
         if len(dims) > 1:
-            remedy = "use Product for different coordinates"
-            raise invalid("Intersection", "sets of one dimension", "dims", dims, remedy)
-        budget = whole(budget, "budget", "Intersection", "a budget >= 1", "give the number of cycles")
-        self._keep(sets=sets, dim=dims[0], tol=positive(tol, "tol", "Intersection"), budget=budget)
+            raise InvalidInput(
+                f"The sets must have one dimension, got {dims}. Use Product for different coordinates."
+            )
+        budget = integer(budget, "budget")
+        self._keep(sets=sets, dim=dims[0], tol=positive(tol, "tol"), budget=budget)
         if not self._is_met():
-            raise invalid("Intersection", "sets that meet", "sets", list(sets), "the set is empty otherwise")
+            raise InvalidInput(f"The intersection is empty: {list(sets)} have no common point.")
 
     def _is_met(self) -> bool:
         """Return True if the members have a point in common."""
@@ -326,7 +327,7 @@ class Intersection(ConvexSet):
         sides = _find_sides(others, y)
         x = self._solve_on_sides(sides, size, lambda spaces: project_onto(spaces, y, smallest.start, size))
         if x is None:
-            raise ArithmeticError("Intersection needs sets that meet, got sets without a common point.")
+            raise ArithmeticError("The sets of the intersection have no common point.")
         # The solver's tolerance is absolute, that of a set is relative to each of its numbers.
         for s in others:
             x = s.nearest(x)
@@ -452,8 +453,8 @@ def _find_sides(sets: list[ConvexSet], near: Array) -> HalfSpaces:
     return join([part for part in parts if part is not None])
 
 
-def _members(sets: object, owner: str) -> tuple[ConvexSet, ...]:
+def _check_members(sets: object) -> tuple[ConvexSet, ...]:
     members = tuple(sets) if isinstance(sets, Sequence) else ()
     if not members or not all(isinstance(member, ConvexSet) for member in members):
-        raise invalid(owner, "a list of sets", "sets", repr(sets), f"write {owner}([Box(0, 1), Simplex(3)])")
+        raise InvalidInput(f"sets must be a list such as [Box(0, 1), Simplex(3)], got {sets!r}.")
     return members

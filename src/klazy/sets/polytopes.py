@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from klazy.base.checks import SMALLEST, Array, InvalidInput, invalid, rows, vector
+from klazy.base.checks import SMALLEST, Array, InvalidInput, rows, vector
 from klazy.base.linprog import solve_linear
 from klazy.sets.base import ConvexSet
 from klazy.sets.halfspaces import HalfSpaces, balance_on, project_onto
@@ -50,21 +50,21 @@ class Polytope(ConvexSet):
     cheap_lowest: bool = False
 
     def __init__(self, A: ArrayLike, b: ArrayLike) -> None:
-        matrix = rows(A, "A", "Polytope")
-        bounds = vector(b, "b", "Polytope", len(matrix))
+        matrix = rows(A, "A")
+        bounds = vector(b, "b", len(matrix))
         norm = np.linalg.norm(matrix, axis=1)
         tiny = (norm > 0.0) & (norm < SMALLEST)
         if tiny.any():
             i = int(np.argmax(tiny))
-            wanted = f"rows of norm 0 or at least {SMALLEST:g}"
-            raise invalid("Polytope", wanted, f"A[{i}]", matrix[i].tolist(), "scale A and b up")
+            row = matrix[i].tolist()
+            raise InvalidInput(
+                f"A[{i}] must have norm 0 or at least {SMALLEST:g}, got {row}. Scale A and b up."
+            )
         self._keep(A=matrix, b=bounds, dim=matrix.shape[1])
         if not self._linear_programme(np.zeros(self.dim)).success:
-            wanted = "at least one point with A x <= b"
-            raise invalid("Polytope", wanted, "b", bounds.tolist(), "the set is empty otherwise")
+            raise InvalidInput("The polytope is empty: no x has A x <= b.")
         if not self._is_bounded():
-            remedy = "add bounds on every direction"
-            raise invalid("Polytope", "a bounded set", "A of shape", matrix.shape, remedy)
+            raise InvalidInput("The polytope is unbounded. Add constraints in every direction.")
 
     @cached_property
     def _unit_rows(self) -> tuple[Array, Array]:

@@ -9,7 +9,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from klazy.base.checks import Array, coordinates, invalid, number, positive, size
+from klazy.base.checks import Array, InvalidInput, coordinates, number, positive, size
 from klazy.kernels import codes
 from klazy.sets.base import ConvexSet
 from klazy.sets.halfspaces import HalfSpaces, bound_by, join, sum_to
@@ -70,10 +70,9 @@ class _Shares(ConvexSet):
         leaving = share_units(np.maximum(-gap, 0.0), m)
         return entering - leaving
 
-    def _check_sizes(self, sizes: Array, owner: str) -> None:
+    def _check_sizes(self, sizes: Array) -> None:
         if not np.array_equal(sizes, np.trunc(sizes)):
-            wanted = "a whole total, whole caps and whole floors"
-            raise invalid(owner, wanted, "domain", self, "count in smaller units")
+            raise InvalidInput(f"Total, caps and floors must be integers, got {self!r}. Use smaller units.")
 
 
 class Simplex(_Shares):
@@ -100,8 +99,8 @@ class Simplex(_Shares):
     code: ClassVar[int | None] = codes.SIMPLEX
 
     def __init__(self, dim: int, total: float = 1.0) -> None:
-        dim = size(dim, "dim", "Simplex", "a dimension dim >= 1", "give the number of coordinates")
-        self._keep(dim=dim, total=positive(total, "total", "Simplex"))
+        dim = size(dim, "dim")
+        self._keep(dim=dim, total=positive(total, "total"))
 
     @property
     def diameter(self) -> float:
@@ -150,8 +149,8 @@ class Simplex(_Shares):
     def margin(self, y: Array) -> Array:
         return vertex_margin(y, self.total) if self.dim > 1 else np.full(y.shape[:-1], np.inf)
 
-    def check_whole(self, owner: str) -> None:
-        self._check_sizes(np.array([self.total]), owner)
+    def check_whole(self) -> None:
+        self._check_sizes(np.array([self.total]))
 
     def parameters(self) -> Array:
         return np.array([self.total])
@@ -192,19 +191,17 @@ class CappedSimplex(_Shares):
     code: ClassVar[int | None] = codes.CAPPED_SIMPLEX
 
     def __init__(self, dim: int, total: float = 1.0, cap: ArrayLike = 1.0, floor: ArrayLike = 0.0) -> None:
-        owner = "CappedSimplex"
-        dim = size(dim, "dim", owner, "a dimension dim >= 1", "give the number of coordinates")
-        low = coordinates(floor, "floor", owner, dim)
-        high = coordinates(cap, "cap", owner, dim)
-        total = number(total, "total", owner)
+        dim = size(dim, "dim")
+        low = coordinates(floor, "floor", dim)
+        high = coordinates(cap, "cap", dim)
+        total = number(total, "total")
         if (low > high).any():
             i = int(np.argmax(low > high))
-            wanted = f"floor <= cap, {high[i]} here"
-            raise invalid(owner, wanted, f"floor[{i}]", low[i], "raise the cap or lower the floor")
+            raise InvalidInput(f"floor[{i}] must be at most cap[{i}], {high[i]}, got {low[i]}.")
         rounding = 1e-12 * max(np.abs(low).sum(), np.abs(high).sum())  # of caps that share a total evenly
         if not low.sum() - rounding <= total <= high.sum() + rounding:
-            between = f"total between the floors' sum {low.sum()} and the caps' sum {high.sum()}"
-            raise invalid(owner, between, "total", total, "the set is empty otherwise")
+            limits = f"the floors' sum {low.sum()} and the caps' sum {high.sum()}"
+            raise InvalidInput(f"total must be between {limits}, got {total}.")
         total = min(max(total, float(low.sum())), float(high.sum()))
         kept_cap = float(high[0]) if np.ndim(cap) == 0 else high
         kept_floor = float(low[0]) if np.ndim(floor) == 0 else low
@@ -290,8 +287,8 @@ class CappedSimplex(_Shares):
         square = (low - center) @ (low - center) + chords @ (self.lowest(-chords) - low)
         return float(np.sqrt(max(0.0, square)))
 
-    def check_whole(self, owner: str) -> None:
-        self._check_sizes(np.concatenate(([self.total], *self._bounds)), owner)
+    def check_whole(self) -> None:
+        self._check_sizes(np.concatenate(([self.total], *self._bounds)))
 
     def parameters(self) -> Array:
         return np.concatenate(([self.total], *self._bounds))

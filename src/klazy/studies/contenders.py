@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from klazy import learners
-from klazy.base.checks import Array, InvalidInput, invalid
+from klazy.base.checks import Array, InvalidInput
 from klazy.families import Family, Linear
 from klazy.kernels.codes import SEASON_LAGS
 from klazy.kernels.layout import find_missing_part
@@ -47,7 +47,7 @@ GRADIENT_SAMPLE = 2000
 SEASON_HORIZONS = (1, 2, 4, 8, 16, 32, 64, 128)
 AVERAGED_PERIODS = (2, 4, 8, 16)
 # What a learner of somebody else may ask for by the names of its arguments.
-OFFERED = ("domain", "movement", "family", "costs", "movement_weight")
+OFFERED = ("domain", "movement", "family", "costs", "move_cost")
 
 Axes = dict[str, list[float]]
 
@@ -123,7 +123,7 @@ class Facts:
             "family": self.family,
             "costs": self.family,
             "curved_family": self.curved_family,
-            "movement_weight": float(np.max(self.movement.weight)),
+            "move_cost": float(np.max(self.movement.weight)),
             "point": self.point,
             # auto finds shorter seasons by itself.
             "long_periods": [rows for rows in self.profiles if self.has_seasons and rows > SEASON_LAGS],
@@ -192,8 +192,7 @@ class Contender:
         """Build the learner for a game."""
         made = self.bind(facts)(**parameters)
         if not isinstance(made, Learner):
-            remedy = "return a klazy.types.Learner"
-            raise invalid("arena", f"a learner from {self.name}", "it", type(made).__name__, remedy)
+            raise InvalidInput(f"{self.name} must return a klazy.types.Learner, got {type(made).__name__}.")
         return made
 
 
@@ -279,18 +278,19 @@ def bind_contenders(study: str, facts: Facts) -> list[tuple[Contender, Callable[
 def make_own(made: Any, name: str | None = None) -> Contender:
     """Make a contender of a function of domain, movement and family, or of those of them that it names."""
     if not callable(made):
-        raise invalid("arena", "a function that makes a learner", "learner", repr(made), "see docs/arena.md")
+        raise InvalidInput(f"learner must be a function that makes a learner, got {made!r}.")
     label = name or getattr(made, "__name__", type(made).__name__)
     try:
         arguments = inspect.signature(made).parameters.values()
     except (TypeError, ValueError) as failed:
-        raise invalid("arena", "a function with a signature", "learner", label, str(failed)) from failed
+        raise InvalidInput(f"The arguments of {label} cannot be found: {failed}.") from failed
     for argument in arguments:
         is_optional = argument.default is not argument.empty or argument.kind in (2, 4)
         if not is_optional and argument.name not in OFFERED:
-            wanted = "a learner without parameters to tune"
-            remedy = f"let its arguments be among {', '.join(OFFERED)}, or have defaults"
-            raise invalid("arena", wanted, f"{label}'s argument", argument.name, remedy)
+            raise InvalidInput(
+                f"{label} needs a value for its argument {argument.name}. Give it a default; "
+                f"only {', '.join(OFFERED)} are passed."
+            )
     if label in [each.name for each in CONTENDERS]:
         label = f"{label} (yours)"
     return Contender(label, YOURS, made)
@@ -303,18 +303,19 @@ def import_own(names: Sequence[str], trust: bool) -> list[Contender]:
     for name in names:
         module, colon, attribute = name.partition(":")
         if not colon and name not in installed:
-            remedy = "`klazy list` names those installed, or write mine:Mine"
-            raise invalid("arena", "an installed learner, or module:function", "learner", name, remedy)
+            raise InvalidInput(
+                f"No installed learner is named {name!r}. `klazy list` lists them; "
+                "name a learner of your own as module:function."
+            )
         if colon and not trust:
-            remedy = "look at it, then say --trust"
-            raise invalid("arena", "--trust to import and call code of your own", "learner", name, remedy)
+            raise InvalidInput(f"{name} would be imported and run. Add --trust if you know its code.")
         try:
             made = getattr(import_module(module), attribute) if colon else load_installed(name)
         except InvalidInput:
             raise
         # The module of somebody else may raise anything.
         except Exception as failed:
-            remedy = f"{type(failed).__name__}: {failed}"
-            raise invalid("arena", "a learner that can be imported", "learner", name, remedy) from failed
+            message = f"{name} cannot be imported: {type(failed).__name__}: {failed}"
+            raise InvalidInput(message) from failed
         found.append(make_own(made, attribute or name))
     return found

@@ -24,8 +24,9 @@ from threading import Lock, Timer
 from typing import TYPE_CHECKING, Any, Self
 from uuid import uuid4
 
-from klazy.base.checks import invalid
+from klazy.base.checks import InvalidInput
 from klazy.base.files import lock_file, write_durably
+from klazy.base.options import write_option
 
 if TYPE_CHECKING:
     import polars
@@ -76,12 +77,10 @@ class ResultStore:
 
     A file appears under its name when all of it is on the disk, so a process that is killed leaves no part of one. Writers
     take turns by a lock, which ends with its process, and leave out rows that others have written in the meantime.
-    ``owner`` is named in messages.
     """
 
-    def __init__(self, folder: Path, owner: str) -> None:
+    def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.owner = owner
         self._known: set[str] = set()
         try:
             str(folder).encode()  # polars takes no other names
@@ -93,8 +92,8 @@ class ResultStore:
                         left.unlink()
                 self._begin()
         except (OSError, UnicodeEncodeError) as failed:
-            remedy = getattr(failed, "strerror", None) or "choose another"
-            raise invalid(owner, "a folder to write to", "out", folder, remedy) from failed
+            reason = getattr(failed, "strerror", None) or failed
+            raise InvalidInput(f"Cannot write to the folder {folder}: {reason}.") from failed
 
     def _begin(self) -> None:
         self._known.clear()
@@ -109,11 +108,11 @@ class ResultStore:
         if not new:
             return pl.Series("key", dtype=pl.String)
         self._known |= {file.name for file in new}
-        return _read(new, self.owner, ["key"])["key"]
+        return _read(new, ["key"])["key"]
 
     def read_values(self) -> dict[str, Any]:
         """Return the values of rows from :func:`make_value_rows`, by key."""
-        rows = load_rows(self.folder, self.owner)
+        rows = load_rows(self.folder)
         return {} if rows is None else {key: json.loads(value) for key, value in rows.iter_rows()}
 
     def add(self, rows: "polars.DataFrame") -> None:
@@ -151,9 +150,10 @@ class ResultStore:
                 return lock_file(self.folder / LOCK, wait=False)
             except BlockingIOError:
                 if time.monotonic() > latest:
-                    condition = f"its turn in the folder within {LOCK_SECONDS:g} seconds"
-                    remedy = "another process has it: end that one, or choose another --out"
-                    raise invalid(self.owner, condition, "lock", self.folder / LOCK, remedy) from None
+                    raise InvalidInput(
+                        f"Another process has locked {self.folder / LOCK} for {LOCK_SECONDS:g} seconds. "
+                        f"End it, or choose another folder with {write_option('out')}."
+                    ) from None
                 time.sleep(0.05)
 
     def _lock(self) -> Any:
@@ -230,17 +230,17 @@ def make_value_rows(results: Sequence[tuple[str, Any]]) -> "polars.DataFrame":
     return pl.DataFrame(rows, schema={"key": pl.String, "value": pl.String}, orient="row")
 
 
-def load_rows(folder: Path, owner: str) -> "polars.DataFrame | None":
+def load_rows(folder: Path) -> "polars.DataFrame | None":
     """Return all rows of a store, or None if there are none."""
     for _ in range(READ_RETRIES):
         files = sorted(folder.glob(PART_FILES))
         # A file that is gone was replaced by a process that removes rows.
         with suppress(FileNotFoundError):
-            return _read(files, owner) if files else None
-    return _read(sorted(folder.glob(PART_FILES)), owner)
+            return _read(files) if files else None
+    return _read(sorted(folder.glob(PART_FILES)))
 
 
-def _read(files: list[Path], owner: str, columns: list[str] | None = None) -> "polars.DataFrame":
+def _read(files: list[Path], columns: list[str] | None = None) -> "polars.DataFrame":
     """Return the rows of these files; name one that is not of a store."""
     from polars.exceptions import PolarsError
 
@@ -251,8 +251,7 @@ def _read(files: list[Path], owner: str, columns: list[str] | None = None) -> "p
             try:
                 _scan([file], ["key"])
             except PolarsError:
-                remedy = "take it out of the folder"
-                raise invalid(owner, "files that klazy wrote", "file", file, remedy) from failed
+                raise InvalidInput(f"klazy did not write {file}. Remove it from the folder.") from failed
         raise
 
 

@@ -24,11 +24,11 @@ from klazy.movement import Movement
 from klazy.sets import ConvexSet
 
 __all__ = [
-    "Candidate",
     "Player",
     "Score",
     "Tunable",
     "Tuned",
+    "charge_player",
     "choose_lags",
     "choose_sigmas",
     "rank",
@@ -76,71 +76,6 @@ class Player(Protocol):
         ...
 
 
-@dataclass(eq=False)
-class Candidate:
-    """A player with the parameters it was made from, and what it has paid so far.
-
-    A round pays for its point, and for the move that follows it. Sums add one round after the other, as a live account does,
-    so that both have the same digits.
-
-    Parameters
-    ----------
-    player : Player
-        Who plays.
-    parameters : dict of str to float
-        What it was made from.
-    hitting : float, optional
-        What its rounds have charged. Default: 0.
-    switching : float, optional
-        What its moves have charged. Default: 0.
-    rounds : int, optional
-        How many rounds it has played. Default: 0.
-    """
-
-    player: Player
-    parameters: dict[str, float]
-    hitting: float = 0.0
-    switching: float = 0.0
-    rounds: int = 0
-
-    @property
-    def cost(self) -> float:
-        """What it has paid altogether: hitting + switching."""
-        return self.hitting + self.switching
-
-    def play(self, rows: Array, charge: Charge) -> tuple[Array, Array, Array]:
-        """Play the next rounds, and add up what they cost.
-
-        Parameters
-        ----------
-        rows : array
-            The rows that come in them.
-        charge : callable
-            ``charge(rows, path)``: what each round hits, and what the move after it costs.
-
-        Returns
-        -------
-        hitting : array
-            What each round charged.
-        switching : array
-            What the move after each round charged.
-        points : array
-            The decisions.
-        """
-        points = self.player.play(rows)
-        path = np.vstack((points, self.player.x))
-        hitting, switching = charge(rows, path)
-        self.hitting = _add_up(self.hitting, hitting)
-        self.switching = _add_up(self.switching, switching)
-        self.rounds += len(rows)
-        return hitting, switching, points
-
-
-def _add_up(total: float, values: Array) -> float:
-    """Add one value after the other, as a live account does."""
-    return float(np.cumsum(np.concatenate(([total], values)))[-1])
-
-
 class Tunable(NamedTuple):
     """A way to make players from parameters, with the values to try.
 
@@ -154,34 +89,12 @@ class Tunable(NamedTuple):
         Makes a player from the parameters, given by name.
     axes : dict of str to list of float
         The values to try for each parameter; they ascend.
-
-    Examples
-    --------
-    >>> lags = Tunable("average", "simple", lambda window: window, {"window": [2, 4, 8]})
-    >>> [candidate.parameters for candidate in lags.make_candidates()]
-    [{'window': 2}, {'window': 4}, {'window': 8}]
     """
 
     name: str
     kind: str
     make: Callable[..., Player]
     axes: Axes
-
-    def make_candidates(self, points: list[Point] | None = None) -> list[Candidate]:
-        """Make a candidate for each combination of values.
-
-        Parameters
-        ----------
-        points : list of dict, optional
-            The combinations. Default: all of the contender's own values.
-
-        Returns
-        -------
-        list of Candidate
-            The candidates.
-        """
-        chosen = list_points(self.axes) if points is None else points
-        return [Candidate(self.make(**point), point) for point in chosen]
 
 
 def list_points(axes: Axes) -> list[Point]:
@@ -304,29 +217,36 @@ def choose_sigmas(size: float, n: int, domain: ConvexSet, count: int) -> list[fl
     return (scale * np.geomspace(*SIGMA_SPAN, count)).tolist()
 
 
-class Tuned(NamedTuple):
-    """A contender with its best candidate. :func:`tune` makes it.
+@dataclass(eq=False)
+class Tuned:
+    """A contender with the parameters with which it pays least. :func:`tune` makes it.
 
     Parameters
     ----------
-    tunable : Tunable
-        The contender that was tuned.
-    best : Candidate
-        Its best candidate, as the tuning left it.
+    name : str
+        The contender.
+    kind : str
+        What kind it is.
+    player : Player
+        The player, after the rounds of the tuning.
+    parameters : dict of str to float
+        The values it was tuned to.
     candidates : int
         How many were tried.
     at_limit : list of str
-        The parameters whose best value is the least or the largest tried.
+        The parameters whose value is the least or the largest tried.
     """
 
-    tunable: Tunable
-    best: Candidate
+    name: str
+    kind: str
+    player: Any
+    parameters: Point
     candidates: int
     at_limit: list[str]
 
 
 def tune(tunable: Tunable, rows: Array, charge: Charge, measure: Measure | None = None) -> Tuned:
-    """Find the candidate that pays least on some rows: of the contender's own, and of as many around the best of those.
+    """Find the parameters that pay least on some rows: of the contender's own values, and of as many around the best.
 
     Parameters
     ----------
@@ -337,12 +257,12 @@ def tune(tunable: Tunable, rows: Array, charge: Charge, measure: Measure | None 
     charge : callable
         ``charge(rows, path)``: what each round hits, and what the move after it costs.
     measure : callable, optional
-        Computes what candidates pay, where that is cheaper than playing each of them. Default: they are played.
+        Computes what players pay, where that is cheaper than playing each of them. Default: they are played.
 
     Returns
     -------
     Tuned
-        The best candidate. A parameter is at its grid limit if it is the least or the largest of three or more values: there
+        The best player. A parameter is at its grid limit if it is the least or the largest of three or more values: there
         may be better ones beyond.
 
     Examples
@@ -356,33 +276,54 @@ def tune(tunable: Tunable, rows: Array, charge: Charge, measure: Measure | None 
     >>> def charge(rows, path):
     ...     return np.abs(rows - path[:-1])[:, 0], np.zeros(len(rows))
     >>> tuned = tune(held, np.array([[5.0], [6.0], [9.0]]), charge)
-    >>> tuned.best.parameters, tuned.best.cost, tuned.candidates
-    ({'level': 4.0}, 8.0, 6)
+    >>> tuned.parameters, tuned.candidates
+    ({'level': 4.0}, 6)
     """
-    tried: list[Candidate] = []
+
+    def play_each(players: Sequence[Player]) -> list[float]:
+        return [float(np.sum(charge_player(player, rows, charge)[1:])) for player in players]
 
     def pay(points: list[Point]) -> Iterable[float]:
-        new = tunable.make_candidates(points)
-        tried.extend(new)
+        # A single candidate needs no comparison.
         if not tunable.axes:
-            # A single candidate has nobody to be compared with.
             return [0.0]
-        if measure is not None:
-            return measure([candidate.player for candidate in new])
-        for candidate in new:
-            candidate.play(rows, charge)
-        return [candidate.cost for candidate in new]
+        return (measure or play_each)([tunable.make(**point) for point in points])
 
-    _, at = search(tunable.axes, pay)
-    best = tried[at]
-    if best.rounds == 0:
-        best.play(rows, charge)
+    points, at = search(tunable.axes, pay)
+    player = tunable.make(**points[at])
+    player.play(rows)
     at_limit = []
-    for name, value in best.parameters.items():
-        values = [candidate.parameters[name] for candidate in tried]
+    for name, value in points[at].items():
+        values = [point[name] for point in points]
         if len(set(values)) > 2 and value in (min(values), max(values)):
             at_limit.append(name)
-    return Tuned(tunable, best, len(tried), at_limit)
+    return Tuned(tunable.name, tunable.kind, player, points[at], len(points), at_limit)
+
+
+def charge_player(player: Player, rows: Array, charge: Charge) -> tuple[Array, Array, Array]:
+    """Play the next rounds.
+
+    Parameters
+    ----------
+    player : Player
+        Who plays.
+    rows : array
+        The rows that come in them.
+    charge : callable
+        ``charge(rows, path)``: what each round hits, and what the move after it costs.
+
+    Returns
+    -------
+    points : array
+        The decisions.
+    hitting : array
+        What each round charged.
+    switching : array
+        What the move after each round charged.
+    """
+    points = player.play(rows)
+    hitting, switching = charge(rows, np.vstack((points, player.x)))
+    return points, hitting, switching
 
 
 def tune_learner(
@@ -414,30 +355,27 @@ def tune_learner(
     return candidates[int(run_batch(candidates, costs, movement=movement).cost.argmin())]
 
 
-@dataclass(eq=False, kw_only=True)
-class Score(Candidate):
+@dataclass(eq=False)
+class Score(Tuned):
     """What a tuned contender paid where it was scored.
+
+    A round pays for its point, and for the move that follows it. Sums add one round after the other, as a live account does,
+    so that both have the same digits.
 
     Parameters
     ----------
-    player : Player
-        The player after the last of these rounds.
-    parameters : dict of str to float
-        The values it was tuned to.
-    hitting : float, optional
-        What its rounds charged. Default: 0.
-    switching : float, optional
-        What its moves charged. Default: 0.
-    rounds : int, optional
-        How many rounds it has played. Default: 0.
     name : str
         The contender.
     kind : str
         What kind it is.
-    at_limit : list of str
-        The parameters whose value is the least or the largest tried.
+    player : Player
+        The player after the last of these rounds.
+    parameters : dict of str to float
+        The values it was tuned to.
     candidates : int
         How many were tried.
+    at_limit : list of str
+        The parameters whose value is the least or the largest tried.
     began : Player
         The player before the first of these rounds.
     stretches : array
@@ -446,20 +384,29 @@ class Score(Candidate):
         Its decisions, in the rounds that are recorded.
     curve : array
         What it had paid after each of these rounds.
+    hitting : float, optional
+        What its rounds charged. Default: 0.
+    switching : float, optional
+        What its moves charged. Default: 0.
+    rounds : int, optional
+        How many rounds it has played. Default: 0.
     moves : int, optional
         The rounds after which it moved. Default: 0.
     """
 
-    player: Any
-    name: str
-    kind: str
-    at_limit: list[str]
-    candidates: int
     began: Any
     stretches: Array
     points: Array
     curve: Array
+    hitting: float = 0.0
+    switching: float = 0.0
+    rounds: int = 0
     moves: int = 0
+
+    @property
+    def cost(self) -> float:
+        """What it has paid altogether: hitting + switching."""
+        return self.hitting + self.switching
 
     def record(self, rows: Array, charge: Charge, edges: Array, every: int) -> None:
         """Play the next rounds, and record what they cost.
@@ -477,10 +424,13 @@ class Score(Candidate):
         """
         done = self.rounds
         paid = self.cost
-        hitting, switching, points = self.play(rows, charge)
+        points, hitting, switching = charge_player(self.player, rows, charge)
         cost = hitting + switching
         places = np.searchsorted(edges, done + np.arange(len(rows)), side="right") - 1
         self.stretches += np.bincount(places, cost, minlength=len(self.stretches))
+        self.hitting = _add_up(self.hitting, hitting)
+        self.switching = _add_up(self.switching, switching)
+        self.rounds += len(rows)
         self.moves += int((switching != 0.0).sum())
         recorded = slice(-done % every, None, every)
         at = slice(-(-done // every), -(-self.rounds // every))
@@ -563,18 +513,13 @@ def score(
     recorded = -(-edges[-1] // every)
     scores = [
         Score(
-            player=best.player,
-            parameters=best.parameters,
-            name=tunable.name,
-            kind=tunable.kind,
-            at_limit=at_limit,
-            candidates=candidates,
-            began=copy(best.player),
+            **vars(each),
+            began=copy(each.player),
             stretches=np.zeros(len(edges) - 1),
-            points=np.empty((recorded, len(best.player.x))),
+            points=np.empty((recorded, len(each.player.x))),
             curve=np.empty(recorded),
         )
-        for tunable, best, candidates, at_limit in tuned
+        for each in tuned
     ]
     done = 0
     for rows in pieces:
@@ -583,6 +528,11 @@ def score(
         done += len(rows)
         report_progress(done / edges[-1])
     return rank(scores)
+
+
+def _add_up(total: float, values: Array) -> float:
+    """Add one value after the other, as a live account does."""
+    return float(np.cumsum(np.concatenate(([total], values)))[-1])
 
 
 def rank(scores: list[Score]) -> list[Score]:

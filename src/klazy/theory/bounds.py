@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from klazy.base.checks import Array, invalid, non_negative, positive, real_array, size, whole
+from klazy.base.checks import Array, InvalidInput, non_negative, positive, real_array, size
 from klazy.game.game import check_delays
 from klazy.learners.base import check_slack
 from klazy.learners.presets import meta_rate, sigma_grid
@@ -16,7 +16,7 @@ from klazy.learners.presets import meta_rate, sigma_grid
 _LARGEST_FACTOR = 1e50  # the bounds multiply up to five such numbers, and a horizon
 
 
-def sigma_star(T: int, G: float, R: float, P: float, movement_weight: float = 1.0) -> float:
+def sigma_star(T: int, G: float, R: float, P: float, move_cost: float = 1.0) -> float:
     r"""Compute the sigma that minimises Theorem 5's bound: :math:`\sqrt{(G^2 + 2 \lambda G) T / (4 R P + R^2)}`.
 
     Parameters
@@ -29,7 +29,7 @@ def sigma_star(T: int, G: float, R: float, P: float, movement_weight: float = 1.
         A bound on the distance from x_1.
     P : float
         The comparator's path length.
-    movement_weight : float, optional
+    move_cost : float, optional
         The price of a unit of movement. Default: 1.
 
     Returns
@@ -42,7 +42,7 @@ def sigma_star(T: int, G: float, R: float, P: float, movement_weight: float = 1.
     >>> sigma_star(T=60_000, G=1.0, R=1.0, P=28.0)
     39.911...
     """
-    T, G, R, P, weight = check_known("sigma_star", T, G, R, P, movement_weight)
+    T, G, R, P, weight = check_known(T, G, R, P, move_cost)
     return math.sqrt((G * G + 2.0 * weight * G) * T / (4.0 * R * P + R * R))
 
 
@@ -70,8 +70,8 @@ def k_star(T: int, R: float, P: float, c: float = 1.0) -> int:
     >>> k_star(T=60_000, R=1.0, P=28.0)
     65
     """
-    T, _, R, P, _ = check_known("k_star", T, 1.0, R, P, 0.0)
-    c = check_range(c, "c", "k_star")
+    T, _, R, P, _ = check_known(T, 1.0, R, P, 0.0)
+    c = check_range(c, "c")
     slack = math.inf if P == 0.0 else c * math.sqrt(2.0 * R * T / P)
     return T if slack >= T else max(1, math.floor(slack))
 
@@ -83,7 +83,7 @@ def theorem_5(
     P: float,
     sigma: float,
     k: int,
-    movement_weight: float = 1.0,
+    move_cost: float = 1.0,
     moves: ArrayLike | None = None,
 ) -> float:
     r"""Bound the smoothed regret of k-lazyGD with a constant sigma (Theorem 5).
@@ -105,7 +105,7 @@ def theorem_5(
         The learner's sigma.
     k : int
         The learner's slack.
-    movement_weight : float, optional
+    move_cost : float, optional
         The price of a unit of movement. Default: 1.
     moves : array_like, optional
         The realised :math:`\delta_t = \|x_{t+1} - x_t\|`, t = 1, ..., T. Default: their worst case.
@@ -120,25 +120,24 @@ def theorem_5(
     >>> theorem_5(T=100, G=1.0, R=1.0, P=0.0, sigma=10.0, k=5)
     20.0
     """
-    T, G, R, P, weight = check_known("theorem_5", T, G, R, P, movement_weight)
-    sigma = check_range(sigma, "sigma", "theorem_5")
-    k = check_slack(k, "theorem_5")
+    T, G, R, P, weight = check_known(T, G, R, P, move_cost)
+    sigma = check_range(sigma, "sigma")
+    k = check_slack(k)
     rest = (2.0 * R * sigma + k * G) * P + sigma * R * R / 2.0
     if moves is None:
         return T * (G * G / (2.0 * sigma) + weight * G / sigma) + rest
-    delta = real_array(moves, "moves", "theorem_5")
+    delta = real_array(moves, "moves")
     if (delta < 0.0).any():
-        raise invalid("theorem_5", "moves >= 0", "moves", float(delta.min()), "give the lengths of the steps")
+        raise InvalidInput(
+            f"moves must not be negative, got {float(delta.min())}. They are lengths of steps."
+        )
     if delta.shape != (T,):
-        remedy = "give one movement per round"
-        raise invalid("theorem_5", f"shape ({T},)", "moves of shape", delta.shape, remedy)
+        raise InvalidInput(f"moves must have shape ({T},), one per round, got {delta.shape}.")
     paid = np.minimum(G * delta, G * G / (2.0 * sigma)).sum() + weight * np.minimum(delta, G / sigma).sum()
     return float(paid) + rest
 
 
-def theorem_5_tuned(
-    T: int, G: float, R: float, P: float, movement_weight: float = 1.0, c: float = 1.0
-) -> float:
+def theorem_5_tuned(T: int, G: float, R: float, P: float, move_cost: float = 1.0, c: float = 1.0) -> float:
     r"""Bound the smoothed regret of k-lazyGD with the best sigma and k (Theorem 5, tuned).
 
     .. math:: \sqrt{T (G^2 + 2 \lambda G)(R^2 + 4 R P)} + c\, G \sqrt{2 R T P}
@@ -157,7 +156,7 @@ def theorem_5_tuned(
         A bound on the distance from x_1.
     P : float
         The comparator's path length.
-    movement_weight : float, optional
+    move_cost : float, optional
         The price of a unit of movement. Default: 1.
     c : float, optional
         The factor of :func:`~klazy.theory.k_star`. Default: 1.
@@ -172,8 +171,8 @@ def theorem_5_tuned(
     >>> round(theorem_5_tuned(T=100, G=1.0, R=1.0, P=0.0), 3)
     17.321
     """
-    T, G, R, P, weight = check_known("theorem_5_tuned", T, G, R, P, movement_weight)
-    c = check_range(c, "c", "theorem_5_tuned")
+    T, G, R, P, weight = check_known(T, G, R, P, move_cost)
+    c = check_range(c, "c")
     lazy = c * G * math.sqrt(2.0 * R * T * P)
     if k_star(T, R, P, c) == 1:
         lazy = max(lazy, G * P)
@@ -181,7 +180,7 @@ def theorem_5_tuned(
 
 
 def theorem_8(
-    T: int, G: float, R: float, P: float, movement_weight: float = 1.0, beta: float | str = "lemma"
+    T: int, G: float, R: float, P: float, move_cost: float = 1.0, beta: float | str = "lemma"
 ) -> float:
     r"""Bound the smoothed regret of SAder-k, with theory's grid, harmonic prior and rate (Theorem 8).
 
@@ -198,7 +197,7 @@ def theorem_8(
         A bound on the distance from x_1.
     P : float
         The comparator's path length.
-    movement_weight : float, optional
+    move_cost : float, optional
         The price of a unit of movement. Default: 1.
     beta : float or str, optional
         The ensemble's rate, or the name of one that :func:`~klazy.theory.meta_rate` knows. Default: ``"lemma"``.
@@ -213,9 +212,8 @@ def theorem_8(
     >>> round(theorem_8(T=1000, G=1.0, R=1.0, P=10.0), 1)
     971.1
     """
-    owner = "theorem_8"
-    T, G, R, P, weight = check_known(owner, T, G, R, P, movement_weight)
-    rate = meta_rate(beta, T, G, R, weight) if isinstance(beta, str) else check_range(beta, "beta", owner)
+    T, G, R, P, weight = check_known(T, G, R, P, move_cost)
+    rate = meta_rate(beta, T, G, R, weight) if isinstance(beta, str) else check_range(beta, "beta")
     experts = expert_grid(T, G, R, weight)
     N = len(experts)
     own = [theorem_5(T, G, R, P, sigma, k, weight) for sigma, k in experts]
@@ -224,7 +222,7 @@ def theorem_8(
     return best + rate * T * (2.0 * R) ** 2 * (2.0 * G + weight) * (2.0 * G + 3.0 * weight) / 8.0
 
 
-def ensemble_lemma(T: int, G: float, R: float, prior: float, movement_weight: float = 1.0) -> float:
+def ensemble_lemma(T: int, G: float, R: float, prior: float, move_cost: float = 1.0) -> float:
     r"""Bound what an ensemble with the rate ``"lemma"`` costs more than one of its experts (Zhang et al., 2021).
 
     It is :math:`(2G + \lambda)\, 2R\, (\ln(1/\pi) + 1) \sqrt{5T/8}`.
@@ -239,7 +237,7 @@ def ensemble_lemma(T: int, G: float, R: float, prior: float, movement_weight: fl
         A bound on the distance from x_1.
     prior : float
         The expert's weight at the start, pi.
-    movement_weight : float, optional
+    move_cost : float, optional
         The price of a unit of movement. Default: 1.
 
     Returns
@@ -252,14 +250,14 @@ def ensemble_lemma(T: int, G: float, R: float, prior: float, movement_weight: fl
     >>> round(ensemble_lemma(T=1000, G=1.0, R=1.0, prior=0.5), 3)
     253.972
     """
-    T, G, R, _, weight = check_known("ensemble_lemma", T, G, R, 0.0, movement_weight)
-    share = positive(prior, "prior", "ensemble_lemma")
+    T, G, R, _, weight = check_known(T, G, R, 0.0, move_cost)
+    share = positive(prior, "prior")
     if share > 1.0:
-        raise invalid("ensemble_lemma", "prior <= 1", "prior", prior, "give the expert's share")
+        raise InvalidInput(f"prior must be at most 1, got {prior}.")
     return (2.0 * G + weight) * 2.0 * R * (1.0 - math.log(share)) * math.sqrt(5.0 * T / 8.0)
 
 
-def expert_grid(T: int, G: float, R: float, movement_weight: float = 1.0) -> list[tuple[float, int]]:
+def expert_grid(T: int, G: float, R: float, move_cost: float = 1.0) -> list[tuple[float, int]]:
     r"""List the experts that theory asks for: pairs of sigma and :math:`k = \max(1, \lfloor 2 R \sigma / G \rfloor)`.
 
     Parameters
@@ -270,7 +268,7 @@ def expert_grid(T: int, G: float, R: float, movement_weight: float = 1.0) -> lis
         A bound on the gradients' norms.
     R : float
         A bound on the distance from x_1.
-    movement_weight : float, optional
+    move_cost : float, optional
         The price of a unit of movement. Default: 1.
 
     Returns
@@ -283,7 +281,7 @@ def expert_grid(T: int, G: float, R: float, movement_weight: float = 1.0) -> lis
     >>> [(round(sigma, 2), k) for sigma, k in expert_grid(T=100, G=1.0, R=1.0)]
     [(17.32, 34), (8.66, 17), (4.33, 8), (2.17, 4), (1.08, 2), (0.54, 1)]
     """
-    T, G, R, _, weight = check_known("expert_grid", T, G, R, 0.0, movement_weight)
+    T, G, R, _, weight = check_known(T, G, R, 0.0, move_cost)
     return [(s, max(1, math.floor(2.0 * R * s / G))) for s in sigma_grid(T, G, R, weight).tolist()]
 
 
@@ -313,11 +311,10 @@ def coin_betting_bound(T: int, G: float, distance: float, wealth: float = 1.0) -
     >>> round(coin_betting_bound(T=50, G=1.0, distance=1.0), 2)
     24.45
     """
-    owner = "coin_betting_bound"
-    T = size(T, "T", owner, "a horizon T >= 1", "give the number of rounds")
-    G = check_range(G, "G", owner)
-    wealth = check_range(wealth, "wealth", owner)
-    distance = _check_limit(non_negative(distance, "distance", owner), "distance", owner)
+    T = size(T, "T")
+    G = check_range(G, "G")
+    wealth = check_range(wealth, "wealth")
+    distance = _check_limit(non_negative(distance, "distance"), "distance")
     far = math.log1p(24.0 * (T * distance / wealth) ** 2)
     return G * wealth + G * distance * math.sqrt(T * far)
 
@@ -342,7 +339,7 @@ def universal_lower_bound(T: int, P: float) -> float:
     >>> universal_lower_bound(T=100, P=3.0)
     20.0
     """
-    T, _, _, P, _ = check_known("universal_lower_bound", T, 1.0, 1.0, P, 0.0)
+    T, _, _, P, _ = check_known(T, 1.0, 1.0, P, 0.0)
     return math.sqrt((P + 1.0) * T)
 
 
@@ -377,35 +374,35 @@ def theorem_2(T: int, k: int, P: float) -> float:
     >>> theorem_2(T=100, k=100, P=198.0)  # one block; no regret on [-1, 1] exceeds 2T + 2(T - 1) = 398
     100.0
     """
-    T, _, _, P, _ = check_known("theorem_2", T, 1.0, 1.0, P, 0.0)
-    k = check_slack(k, "theorem_2")
+    T, _, _, P, _ = check_known(T, 1.0, 1.0, P, 0.0)
+    k = check_slack(k)
     active = min(T // k, math.floor((P / 2.0 + 1.0) / 2.0)) if P >= 2.0 else 0
     return float(active * (k - k % 2))
 
 
-def check_known(
-    owner: str, T: Any, G: Any, R: Any, P: Any, weight: Any
-) -> tuple[int, float, float, float, float]:
+def check_known(T: Any, G: Any, R: Any, P: Any, weight: Any) -> tuple[int, float, float, float, float]:
     """Check the arguments of every bound: the horizon, G, R, the path length and the weight of movement."""
-    T = size(T, "T", owner, "a horizon T >= 1", "give the number of rounds")
-    G = check_range(G, "G", owner, "give a bound on the gradients' norms")
-    R = check_range(R, "R", owner, "use domain.reach()")
-    P = _check_limit(non_negative(P, "P", owner), "P", owner)
-    weight = _check_limit(non_negative(weight, "movement_weight", owner), "movement_weight", owner)
+    T = size(T, "T")
+    G = check_range(G, "G", "give a bound on the gradients' norms")
+    R = check_range(R, "R", "use domain.reach()")
+    P = _check_limit(non_negative(P, "P"), "P")
+    weight = _check_limit(non_negative(weight, "move_cost"), "move_cost")
     return T, G, R, P, weight
 
 
-def check_range(value: Any, name: str, owner: str, *remedy: str) -> float:
+def check_range(value: Any, name: str, *remedy: str) -> float:
     """Return a positive number whose products with the others neither overflow nor vanish, or reject it."""
-    result = _check_limit(positive(value, name, owner, *remedy), name, owner)
+    result = _check_limit(positive(value, name, *remedy), name)
     if result < 1.0 / _LARGEST_FACTOR:
-        raise invalid(owner, f"{name} >= {1.0 / _LARGEST_FACTOR:g}", name, value, "choose another unit")
+        raise InvalidInput(
+            f"{name} must be at least {1.0 / _LARGEST_FACTOR:g}, got {value}. Use smaller units."
+        )
     return result
 
 
-def _check_limit(value: float, name: str, owner: str) -> float:
+def _check_limit(value: float, name: str) -> float:
     if value > _LARGEST_FACTOR:
-        raise invalid(owner, f"{name} <= {_LARGEST_FACTOR:g}", name, value, "choose another unit")
+        raise InvalidInput(f"{name} must be at most {_LARGEST_FACTOR:g}, got {value}. Use larger units.")
     return value
 
 
@@ -457,7 +454,7 @@ def count_outstanding(delays: ArrayLike) -> tuple[int, int]:
     >>> count_outstanding([2, 2, 2, 2, 2, 2])
     (5, 2)
     """
-    given = check_delays("count_outstanding", delays)
+    given = check_delays(delays)
     order = order_feedback(given)
     return int(order.waited.sum()), len(given) - len(order.rounds)
 
@@ -471,7 +468,7 @@ def delayed_bound(
     k: int = 1,
     outstanding: float = 0.0,
     missing: float = 0.0,
-    movement_weight: float = 1.0,
+    move_cost: float = 1.0,
 ) -> float:
     r"""Bound the regret of :class:`~klazy.contrib.Delayed` k-lazyGD with a constant sigma and Euclidean movement.
 
@@ -482,7 +479,7 @@ def delayed_bound(
 
     Parameters
     ----------
-    T, G, R, P, sigma, k, movement_weight
+    T, G, R, P, sigma, k, move_cost
         As in :func:`theorem_5`.
     outstanding : float, optional
         O, or an upper bound: the sum of all delays.
@@ -499,15 +496,13 @@ def delayed_bound(
     >>> delayed_bound(T=1000, G=1.0, R=1.0, P=0.0, sigma=100.0, outstanding=3000)
     95.0
     """
-    own = theorem_5(T, G, R, P, sigma, k, movement_weight)
-    pairs = non_negative(outstanding, "outstanding", "delayed_bound")
-    lost = non_negative(missing, "missing", "delayed_bound")
+    own = theorem_5(T, G, R, P, sigma, k, move_cost)
+    pairs = non_negative(outstanding, "outstanding")
+    lost = non_negative(missing, "missing")
     return own + G * G * pairs / sigma + 2.0 * R * G * lost
 
 
-def delayed_sigma(
-    T: int, G: float, R: float, P: float, outstanding: float, movement_weight: float = 1.0
-) -> float:
+def delayed_sigma(T: int, G: float, R: float, P: float, outstanding: float, move_cost: float = 1.0) -> float:
     r"""Compute the sigma that minimises :func:`~klazy.theory.delayed_bound`.
 
     It is :math:`\sqrt{\bigl((G^2 + 2 \lambda G) T + 2 G^2 O\bigr) / (4 R P + R^2)}`: the bound grows like
@@ -515,7 +510,7 @@ def delayed_sigma(
 
     Parameters
     ----------
-    T, G, R, P, movement_weight
+    T, G, R, P, move_cost
         As in :func:`sigma_star`.
     outstanding : float
         O, as in :func:`delayed_bound`.
@@ -530,10 +525,10 @@ def delayed_sigma(
     >>> delayed_sigma(T=1000, G=1.0, R=1.0, P=0.0, outstanding=3000)
     94.868...
     """
-    T, G, R, P, weight = check_known("delayed_sigma", T, G, R, P, movement_weight)
-    pairs = non_negative(outstanding, "outstanding", "delayed_sigma")
+    T, G, R, P, weight = check_known(T, G, R, P, move_cost)
+    pairs = non_negative(outstanding, "outstanding")
     square = ((G * G + 2.0 * weight * G) * T + 2.0 * G * G * pairs) / (4.0 * R * P + R * R)
-    return check_range(math.sqrt(square), "sigma", "delayed_sigma")
+    return check_range(math.sqrt(square), "sigma")
 
 
 def bandit_bound(
@@ -547,7 +542,7 @@ def bandit_bound(
     points: int = 1,
     C: float = 1.0,
     inset: float | None = None,
-    movement_weight: float = 1.0,
+    move_cost: float = 1.0,
 ) -> float:
     r"""Bound the expected regret of a :class:`~klazy.contrib.Bandit` around GD with a constant sigma.
 
@@ -560,7 +555,7 @@ def bandit_bound(
 
     Parameters
     ----------
-    T, G, R, P, sigma, movement_weight
+    T, G, R, P, sigma, move_cost
         As in :func:`theorem_5`.
     n : int
         The dimension of the set, ``domain.rank``.
@@ -585,11 +580,10 @@ def bandit_bound(
     >>> bandit_bound(10_000, 2, 1.0, 1.0, 0.0, sigma, delta, points=2)
     284.84...
     """
-    owner = "bandit_bound"
-    T, G, R, P, weight = check_known(owner, T, G, R, P, movement_weight)
-    estimate, away = _measure_estimate(owner, n, G, delta, points, C)
-    sigma = check_range(sigma, "sigma", owner)
-    beyond = delta if inset is None else non_negative(inset, "inset", owner)
+    T, G, R, P, weight = check_known(T, G, R, P, move_cost)
+    estimate, away = _measure_estimate(n, G, delta, points, C)
+    sigma = check_range(sigma, "sigma")
+    beyond = delta if inset is None else non_negative(inset, "inset")
     own = T * (estimate * estimate / 2.0 + weight * estimate) / sigma + sigma * (R * R / 2.0 + 2.0 * R * P)
     return own + T * (away * G * delta + G * beyond + 2.0 * weight * (away - 1.0) * delta)
 
@@ -602,7 +596,7 @@ def bandit_tuning(
     P: float,
     points: int = 1,
     C: float = 1.0,
-    movement_weight: float = 1.0,
+    move_cost: float = 1.0,
 ) -> tuple[float, float]:
     r"""Compute theory's delta and sigma for a :class:`~klazy.contrib.Bandit`.
 
@@ -612,7 +606,7 @@ def bandit_tuning(
 
     Parameters
     ----------
-    T, n, G, R, P, points, C, movement_weight
+    T, n, G, R, P, points, C, move_cost
         As in :func:`bandit_bound`.
 
     Returns
@@ -628,33 +622,31 @@ def bandit_tuning(
     >>> round(delta, 3), round(sigma)
     (0.063, 3261)
     """
-    owner = "bandit_tuning"
-    T, G, R, P, weight = check_known(owner, T, G, R, P, movement_weight)
+    T, G, R, P, weight = check_known(T, G, R, P, move_cost)
     width = R * R + 4.0 * R * P
     delta = R / T
-    if _check_points(points, owner) == 1:
-        size_of_costs = _check_dim(n, owner) * check_range(C, "C", owner)
+    if _check_points(points) == 1:
+        size_of_costs = _check_dim(n) * check_range(C, "C")
         delta = math.sqrt(size_of_costs * math.sqrt(width / T) / (3.0 * G + 2.0 * weight))
-    estimate, _ = _measure_estimate(owner, n, G, delta, points, C)
+    estimate, _ = _measure_estimate(n, G, delta, points, C)
     return delta, math.sqrt((estimate * estimate + 2.0 * weight * estimate) * T / width)
 
 
-def _check_dim(n: Any, owner: str) -> int:
-    return size(n, "n", owner, "a dimension n >= 1", "use domain.rank")
+def _check_dim(n: Any) -> int:
+    return size(n, "n", "Use domain.rank.")
 
 
-def _check_points(points: Any, owner: str) -> int:
-    count = whole(points, "points", owner, "one point or two", "use points=1 or points=2")
-    if count > 2:
-        raise invalid(owner, "one point or two", "points", points, "use points=1 or points=2")
-    return count
+def _check_points(points: Any) -> int:
+    if points not in (1, 2):
+        raise InvalidInput(f"points must be 1 or 2, got {points!r}.")
+    return int(points)
 
 
-def _measure_estimate(owner: str, n: Any, G: float, delta: Any, points: Any, C: Any) -> tuple[float, float]:
+def _measure_estimate(n: Any, G: float, delta: Any, points: Any, C: Any) -> tuple[float, float]:
     """Return a bound on the size of the estimates, and how many deltas the smoothing costs."""
-    count = _check_points(points, owner)
-    dim = _check_dim(n, owner)
-    radius = check_range(delta, "delta", owner)
+    count = _check_points(points)
+    dim = _check_dim(n)
+    radius = check_range(delta, "delta")
     if count == 2:
         return dim * G, 1.0
-    return dim * check_range(C, "C", owner) / radius, 2.0
+    return dim * check_range(C, "C") / radius, 2.0

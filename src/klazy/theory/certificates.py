@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from klazy import show
-from klazy.base.checks import Array, invalid
+from klazy.base.checks import Array, InvalidInput
 from klazy.base.options import explain_arguments
 from klazy.game.regret import check_comparator, regret
 from klazy.game.trace import Trace, check_from_start
@@ -143,11 +143,11 @@ def certify(trace: Trace, u: ArrayLike) -> Certificate:
     >>> print(certify(trace, [-1.0, 0.0]))
     regret                               ...
     """
-    check_from_start(trace, "certify")
+    check_from_start(trace)
     learner = _check_certified(trace)
     x = np.vstack((trace.x, trace.state.x))
     g = trace.gradients()
-    u = check_comparator(u, trace, "certify", learner.domain)
+    u = check_comparator(u, trace, learner.domain)
     known = regret(trace, u)
     assert known.curves is not None
     smoothed = known.curves.dynamic + known.curves.switching
@@ -215,7 +215,7 @@ def bound_run(
         h[1:] = hints
     surprise = g - h[:-1]
     told = surprise + h[1:]  # what the step was made from
-    sigma = find_rising_sigmas(learner, surprise, "certify")
+    sigma = find_rising_sigmas(learner, surprise)
     before = _shift_back(sigma)
     state, center, used, limit = CERTIFIED_FORMS[learner.form](learner, x, told, u, sigma)
     size = np.linalg.norm(surprise, axis=1)
@@ -294,12 +294,12 @@ def _check_certified(trace: Trace) -> Learner[Any]:
     learner: Any = trace.source
     inner = learner.learner if isinstance(learner, Delayed) else learner
     if inner.form not in CERTIFIED_FORMS:
-        remedy = "certify the learners that it is made of"
+        message = f"{type(learner).__name__} has no certificate."
         if isinstance(learner, SAder | Leader):
-            remedy = "use certify_experts"
-        raise invalid("certify", "a learner with a certificate", "learner", type(learner).__name__, remedy)
+            message += " Use certify_experts."
+        raise InvalidInput(message)
     if trace.hints is None and np.any(getattr(trace.state, "hint", 0.0)):
-        raise invalid("certify", "the hints of the run", "hint", trace.state.hint, "run it again")
+        raise InvalidInput("The trace does not have its hints. Run it again with hints=.")
     return learner
 
 
@@ -384,17 +384,19 @@ def certify_experts(trace: Trace) -> ExpertCertificate:
     >>> certify_experts(trace).slack.round(3).tolist()
     [0.614, 1.543]
     """
-    owner = "certify_experts"
-    check_from_start(trace, owner)
+    check_from_start(trace)
     learner: Any = trace.source
     if not isinstance(learner, SAder | Leader | BetterOfTwo):
-        condition = "a run of a SAder, a Leader or a BetterOfTwo"
-        raise invalid(owner, condition, "learner", trace.learner, "use certify for one learner")
+        raise InvalidInput(
+            f"trace must be of a SAder, Leader or BetterOfTwo, got {trace.learner}. Use certify for one learner."
+        )
     if isinstance(learner, Leader) and not learner.guard:
-        raise invalid(owner, "a Leader with a guard", "guard", False, "build it with guard=True")
+        raise InvalidInput("A Leader with guard=False has no certificate. Build it with guard=True.")
     if learner.movement != trace.movement:
-        remedy = "leave out run's movement, or give both the same"
-        raise invalid(owner, f"the ensemble's {learner.movement!r}", "movement", trace.movement, remedy)
+        raise InvalidInput(
+            f"The run's movement must be that of the ensemble, {learner.movement!r}, got {trace.movement!r}. "
+            "Leave it out of run."
+        )
     cost = trace.totals.cost - _entry(learner, trace)
     if isinstance(learner, BetterOfTwo):
         base = trace.totals.hitting - trace.state.lost
@@ -519,11 +521,10 @@ def certify_reluctance(trace: Trace, u: ArrayLike) -> Reluctance:
     >>> round(known.switching, 3), round(known.promised, 3), round(known.regret, 3), round(known.bound, 3)
     (3.333, 7.493, -12.333, 8.388)
     """
-    owner = "certify_reluctance"
-    check_from_start(trace, owner)
-    learner = _check_reluctant(trace, owner)
+    check_from_start(trace)
+    learner = _check_reluctant(trace)
     g = trace.gradients()
-    points = check_comparator(u, trace, owner, learner.domain)
+    points = check_comparator(u, trace, learner.domain)
     x = trace.x
     forecasts, prices = _recall(learner, g, trace.hints)
     weight = float(learner.movement.weight)
@@ -544,14 +545,15 @@ def certify_reluctance(trace: Trace, u: ArrayLike) -> Reluctance:
     )
 
 
-def _check_reluctant(trace: Trace, owner: str) -> Reluctant:
+def _check_reluctant(trace: Trace) -> Reluctant:
     learner: Any = trace.source
     if type(learner) is not Reluctant or not learner.takes_gradients:
-        wanted = "a run of a Reluctant that is told gradients"
-        raise invalid(owner, wanted, "learner", repr(learner), "use certify")
+        raise InvalidInput(f"trace must be of a Reluctant without a family, got {learner!r}. Use certify.")
     if learner.movement.degree != 1.0 or learner.price == 0.0:
-        wanted = "a movement that obeys the triangle inequality, at a price above zero"
-        raise invalid(owner, wanted, "movement", repr(learner.movement), "use L1Movement(1.0)")
+        raise InvalidInput(
+            "The learner's movement must obey the triangle inequality and have a price above 0, got "
+            f"{learner.movement!r}. Use L1Movement(1.0)."
+        )
     return learner
 
 

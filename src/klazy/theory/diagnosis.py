@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from klazy import show
-from klazy.base.checks import Array, invalid
+from klazy.base.checks import Array, InvalidInput
 from klazy.learners import Learner
 
 if TYPE_CHECKING:
@@ -183,8 +183,8 @@ def diagnose(
         h[1:] = hints
     surprise = g - h[:-1]
     if learner.form not in _UNCONSTRAINED:
-        known = "a run of GD, LazyGD, KLazyGD, KLazyFTRL, MemoryGD, CentredOMD, SAder or Leader"
-        raise invalid("diagnose", known, "learner", type(learner).__name__, "diagnose one of these")
+        known = "GD, LazyGD, KLazyGD, KLazyFTRL, MemoryGD, CentredOMD, SAder and Leader"
+        raise InvalidInput(f"Only runs of {known} can be diagnosed, got {type(learner).__name__}.")
     sigma = sigmas_of(learner, surprise)
     live = np.isfinite(sigma)
     y, before = _UNCONSTRAINED[learner.form](learner, x, surprise + h[1:], np.where(live, sigma, 1.0))
@@ -272,7 +272,7 @@ def sigmas_of(learner: Any, g: Array) -> Array:
     return np.array(values)
 
 
-def find_rising_sigmas(learner: Any, g: Array, owner: str) -> Array:
+def find_rising_sigmas(learner: Any, g: Array) -> Array:
     """Return the sigmas of a run, or reject those that decrease.
 
     Nothing moves before a scale-free schedule has seen a gradient; its first sigma serves for these rounds.
@@ -280,8 +280,7 @@ def find_rising_sigmas(learner: Any, g: Array, owner: str) -> Array:
     sigma = sigmas_of(learner, g)
     known = sigma[np.isfinite(sigma)]
     if np.any(np.diff(known) < 0.0):
-        wanted = "a sigma that never decreases"
-        raise invalid(owner, wanted, "sigma", repr(learner.sigma), "the proof needs it")
+        raise InvalidInput(f"For a certificate sigma must never decrease, got {learner.sigma!r}.")
     return np.where(np.isfinite(sigma), sigma, known[0] if known.size else 1.0)
 
 

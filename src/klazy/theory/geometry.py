@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from klazy import show
-from klazy.base.checks import Array, invalid, rows, whole
+from klazy.base.checks import Array, InvalidInput, integer, rows
 from klazy.learners import Learner
 from klazy.sets import ConvexSet
 from klazy.sets.base import outline
@@ -68,22 +68,17 @@ def step_picture(learner: Learner[Any], g: ArrayLike, t: int) -> Figure:
 
 def _check(learner: Any, g: ArrayLike, t: int) -> Array:
     """Return g_1, ..., g_t, or reject what cannot be drawn."""
-    owner = "step_picture"
-    if not isinstance(learner, Learner):
-        raise invalid(owner, "a learner", "learner", repr(learner), "write KLazyGD(L1Ball(2), 10.0, k=5)")
-    if learner.form != "anchored":
-        known = "one of GD, LazyGD, KLazyGD or KLazyFTRL"
-        raise invalid(owner, known, "learner", type(learner).__name__, "draw one of these")
+    if not isinstance(learner, Learner) or learner.form != "anchored":
+        raise InvalidInput(f"learner must be a GD, LazyGD, KLazyGD or KLazyFTRL, got {learner!r}.")
     if learner.domain.dim != 2:
-        raise invalid(owner, "a set in the plane", "dim", learner.domain.dim, "choose a set with dim=2")
-    g = rows(g, "g", owner, 2)
+        raise InvalidInput(f"learner.domain must have dimension 2, got {learner.domain.dim}.")
+    g = rows(g, "g", 2)
     largest = np.abs(g).max()
     if largest > LARGEST_DRAWN:
-        raise invalid(owner, f"gradients up to {LARGEST_DRAWN:g}", "g", largest, "choose another unit")
-    t = whole(t, "t", owner, "a round t >= 1", "rounds are counted from one")
+        raise InvalidInput(f"g must be within +-{LARGEST_DRAWN:g}, got {largest}. Use larger units.")
+    t = integer(t, "t")
     if t > len(g):
-        remedy = "give more gradients or an earlier round"
-        raise invalid(owner, f"one of the {len(g)} rounds of g", "t", t, remedy)
+        raise InvalidInput(f"t must be at most {len(g)}, the rounds of g, got {t}.")
     return g[:t]
 
 

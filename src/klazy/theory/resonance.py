@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from klazy import show
-from klazy.base.checks import Array, invalid, vector, whole
+from klazy.base.checks import Array, InvalidInput, integer, vector
 from klazy.costs import LinearCosts
 from klazy.game.regret import regret
 from klazy.game.run import run_many
@@ -130,18 +130,17 @@ def resonance(learner: Descent[Any], lengths: Sequence[int] | None = None, flips
     Compared with greedy, phases of 200 hurt least: ...
     """
     if not isinstance(learner, Descent):
-        remedy = "write KLazyGD(L2Ball(2), 5.0, k=50)"
-        raise invalid("resonance", "a learner with a sigma", "learner", repr(learner), remedy)
+        example = "KLazyGD(L2Ball(2), 5.0, k=50)"
+        raise InvalidInput(f"learner must have a sigma, as {example} does, got {learner!r}.")
     chosen = np.unique(np.geomspace(1, 2000, 60).astype(int))
     if lengths is not None:
-        given = vector(lengths, "lengths", "resonance")
+        given = vector(lengths, "lengths")
         if (given < 1).any() or (given != np.floor(given)).any():
-            wanted = "whole lengths >= 1"
-            raise invalid("resonance", wanted, "lengths", given.tolist(), "leave it out for the default")
+            raise InvalidInput(f"lengths must be integers of at least 1, got {given.tolist()}.")
         chosen = given.astype(int)
-    flips = whole(flips, "flips", "resonance", "flips >= 1", "give the number of sign changes")
+    flips = integer(flips, "flips")
     if flips > MOST_FLIPS:
-        raise invalid("resonance", f"flips <= {MOST_FLIPS}", "flips", flips, "the mean settles long before")
+        raise InvalidInput(f"flips must be at most {MOST_FLIPS}, got {flips}.")
     pair = [learner, GD(learner.domain, learner.sigma, start=learner.start)]
     found = []
     for length in chosen.tolist():

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from klazy.base.checks import Array, non_negative, positive, size, whole
+from klazy.base.checks import Array, integer, non_negative, positive, size
 from klazy.learners.base import Learner, check_domain, check_start
 from klazy.learners.gd import GD
 from klazy.movement import L2Movement, Movement
@@ -50,7 +50,7 @@ class StronglyAdaptive(Learner[CoverState]):
         Where decisions live.
     G : float
         A bound on the gradients' norms.
-    movement_weight : float, optional
+    move_cost : float, optional
         The price of a unit of Euclidean distance. Default: 1.
     levels : int, optional
         The cover ends at intervals of :math:`2^{\mathrm{levels} - 1}` rounds. Default: 20.
@@ -70,7 +70,7 @@ class StronglyAdaptive(Learner[CoverState]):
     """
 
     G: float
-    movement_weight: float
+    move_cost: float
     levels: int
     start: Array | None
     movement: L2Movement
@@ -79,24 +79,23 @@ class StronglyAdaptive(Learner[CoverState]):
         self,
         domain: ConvexSet,
         G: float,
-        movement_weight: float = 1.0,
+        move_cost: float = 1.0,
         *,
         levels: int = 20,
         start: ArrayLike | None = None,
     ) -> None:
-        owner = "StronglyAdaptive"
-        check_bounded(check_domain(domain, owner), owner)
-        movement = L2Movement(non_negative(movement_weight, "movement_weight", owner))
-        known = whole(levels, "levels", owner, "levels >= 1", "give the number of interval lengths")
+        check_bounded(check_domain(domain))
+        movement = L2Movement(non_negative(move_cost, "move_cost"))
+        known = integer(levels, "levels")
         self._keep(
             domain=domain,
-            G=positive(G, "G", owner, "give a bound on the gradients' norms"),
-            movement_weight=movement.weight,
+            G=positive(G, "G", "Give a bound on the gradients' norms."),
+            move_cost=movement.weight,
             levels=min(known, MOST_LEVELS),
-            start=check_start(domain, start, owner),
+            start=check_start(domain, start),
         )
         D = domain.scale
-        scale = math.sqrt(self.G**2 + 2.0 * self.movement_weight * self.G)
+        scale = math.sqrt(self.G**2 + 2.0 * self.move_cost * self.G)
         self._keep(
             experts=tuple(GD(domain, scale * math.sqrt(2.0**j) / D) for j in range(self.levels)),
             movement=movement,
@@ -111,7 +110,7 @@ class StronglyAdaptive(Learner[CoverState]):
     def step(self, state: CoverState, g: Array) -> CoverState:
         t, x, experts, w, moved = state
         rate = _rates(self.levels)
-        worst = (self.G + self.movement_weight) * self.domain.scale
+        worst = (self.G + self.move_cost) * self.domain.scale
         points = np.array([expert.x for expert in experts])
         mean = w @ moved / w.sum()
         saved = np.clip((x - points) @ g + mean - moved, -worst, worst) / worst
@@ -164,7 +163,7 @@ class SteadyAdaptive(Learner[SteadyState]):
         The number of rounds, or more.
     G : float
         The largest norm of a gradient.
-    movement_weight : float, optional
+    move_cost : float, optional
         The price of moving a Euclidean unit. Default: 1.
     start : array_like, optional
         First decision. Default: the set's point nearest to the origin.
@@ -183,7 +182,7 @@ class SteadyAdaptive(Learner[SteadyState]):
 
     T: int
     G: float
-    movement_weight: float
+    move_cost: float
     start: Array | None
     movement: L2Movement
 
@@ -192,31 +191,30 @@ class SteadyAdaptive(Learner[SteadyState]):
         domain: ConvexSet,
         T: int,
         G: float,
-        movement_weight: float = 1.0,
+        move_cost: float = 1.0,
         *,
         start: ArrayLike | None = None,
     ) -> None:
-        owner = "SteadyAdaptive"
-        check_bounded(check_domain(domain, owner), owner)
+        check_bounded(check_domain(domain))
         self._keep(
             domain=domain,
-            T=size(T, "T", owner, "a horizon T >= 1", "give the number of rounds, or more"),
-            G=positive(G, "G", owner, "give a bound on the gradients' norms"),
-            movement_weight=non_negative(movement_weight, "movement_weight", owner),
-            start=check_start(domain, start, owner),
+            T=size(T, "T"),
+            G=positive(G, "G", "Give a bound on the gradients' norms."),
+            move_cost=non_negative(move_cost, "move_cost"),
+            start=check_start(domain, start),
         )
-        self._keep(movement=L2Movement(self.movement_weight))
+        self._keep(movement=L2Movement(self.move_cost))
         sigmas = [self._steepness * math.sqrt(n) / domain.scale for n in self.lengths]
         self._keep(experts=tuple(GD(domain, sigma) for sigma in sigmas))
 
     @cached_property
     def _steepness(self) -> float:
-        return math.sqrt(self.G**2 + 2.0 * self.movement_weight * self.G)
+        return math.sqrt(self.G**2 + 2.0 * self.move_cost * self.G)
 
     @cached_property
     def _toll(self) -> float:
         """K: what the square of a change of evidence, and the movement it causes, cost at most."""
-        return LARGEST_CHANGE**2 / 2.0 + LARGEST_CHANGE * self.movement_weight / self.G
+        return LARGEST_CHANGE**2 / 2.0 + LARGEST_CHANGE * self.move_cost / self.G
 
     @property
     def pace(self) -> float:
@@ -253,7 +251,7 @@ class SteadyAdaptive(Learner[SteadyState]):
     def worst(self) -> float:
         """M, the most that a round can cost more for one of them than for another or a fixed point, movement included."""
         stride = self.G * self.domain.scale / (self._steepness * math.sqrt(self.lengths[-1]))
-        return self.G * self.domain.scale + self.movement_weight * (stride + self.most_moved)
+        return self.G * self.domain.scale + self.move_cost * (stride + self.most_moved)
 
     @property
     def own_movement(self) -> Movement:
@@ -279,9 +277,7 @@ class SteadyAdaptive(Learner[SteadyState]):
         ValueError
             If the length is not a whole number above zero.
         """
-        rounds = size(
-            length, "length", "SteadyAdaptive.bound", "length >= 1", "give the rounds of an interval"
-        )
+        rounds = size(length, "length")
         j = sum(n >= rounds for n in self.lengths[1:])
         n = self.lengths[j]
         D = self.domain.scale

@@ -76,12 +76,11 @@ class CoinBetting(Learner[CoinState]):
     def __init__(
         self, domain: ConvexSet, G: float, *, wealth: float = 1.0, start: ArrayLike | None = None
     ) -> None:
-        owner = "CoinBetting"
         self._keep(
-            domain=check_domain(domain, owner),
-            G=positive(G, "G", owner, "give a bound on the gradients' norms"),
-            wealth=positive(wealth, "wealth", owner),
-            start=check_start(domain, start, owner),
+            domain=check_domain(domain),
+            G=positive(G, "G", "Give a bound on the gradients' norms."),
+            wealth=positive(wealth, "wealth"),
+            start=check_start(domain, start),
         )
 
     def init(self, x: Array | None = None) -> CoinState:

@@ -10,11 +10,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from klazy.base.checks import Array, invalid, number
+from klazy.base.checks import Array, InvalidInput, number
 from klazy.base.config import Config
 from klazy.kernels import codes
 from klazy.learners.base import Descent
-from klazy.learners.memory import Memory
+from klazy.learners.memory import Memory, check_memory
 from klazy.schedules import Schedule
 from klazy.sets import CappedSimplex, ConvexSet, Simplex
 from klazy.sets.totals import Filled, fill_water
@@ -31,15 +31,13 @@ class Geometry(Config, ABC):
     """
 
     @abstractmethod
-    def check(self, domain: ConvexSet, owner: str) -> None:
+    def check(self, domain: ConvexSet) -> None:
         """Reject a set that this geometry does not support.
 
         Parameters
         ----------
         domain : ConvexSet
             The set.
-        owner : str
-            Who asks, for the error message.
 
         Raises
         ------
@@ -103,26 +101,26 @@ class Entropy(Geometry):
     floor: float
 
     def __init__(self, floor: float = 0.0) -> None:
-        floor = number(floor, "floor", "Entropy")
+        floor = number(floor, "floor")
         if not 0.0 <= floor < 1.0:
-            raise invalid("Entropy", "0 <= floor < 1", "floor", floor, "give a share of total / d, 0.01 say")
+            raise InvalidInput(
+                f"floor must be at least 0 and below 1, a share of total / d, got {floor}. Use 0.01."
+            )
         self._keep(floor=floor)
 
-    def check(self, domain: ConvexSet, owner: str) -> None:
+    def check(self, domain: ConvexSet) -> None:
         if not isinstance(domain, Simplex | CappedSimplex):
-            wanted = "a Simplex or CappedSimplex for Entropy"
-            raise invalid(owner, wanted, "domain", repr(domain), "use MemoryGD on this set")
+            raise InvalidInput(f"Entropy needs a Simplex or CappedSimplex, got {domain!r}. Use MemoryGD.")
         given = np.zeros(1) if isinstance(domain, Simplex) else np.ravel(domain.floor)
         if given.min() < 0.0:
-            wanted = "floors >= 0 for Entropy"
-            raise invalid(owner, wanted, "domain.floor", given.min(), "use MemoryGD on this set")
+            raise InvalidInput(f"Entropy needs floors of at least 0, got {given.min()}. Use MemoryGD.")
         low, high = self.bounds(domain)
         if high.min() <= 0.0:
-            wanted = "a total and caps above zero for Entropy"
-            raise invalid(owner, wanted, "domain", repr(domain), "leave out coordinates that are always zero")
+            raise InvalidInput(
+                f"Entropy needs caps above 0, got {domain!r}. Leave out coordinates that are always 0."
+            )
         if (low > high).any() or low.sum() > domain.total * (1.0 + 1e-12):
-            wanted = "a floor that the set's caps and floors leave room for"
-            raise invalid(owner, wanted, "floor", self.floor, "lower it")
+            raise InvalidInput(f"floor={self.floor} does not fit into {domain!r}. Use a smaller floor.")
 
     def least(self, domain: Any) -> float:
         """Give the value below which the floor lets no coordinate fall.
@@ -235,16 +233,13 @@ class MirrorMemory(Descent[MirrorState]):
         geometry: Geometry | None = None,
         start: ArrayLike | None = None,
     ) -> None:
-        owner = "MirrorMemory"
         super().__init__(domain, sigma, start=start)
-        if not isinstance(memory, Memory):
-            raise invalid(owner, "a memory rule", "memory", repr(memory), "write Decay(32) or Clock(65)")
         if geometry is None:
             geometry = Entropy()
         if not isinstance(geometry, Geometry):
-            raise invalid(owner, "a geometry", "geometry", repr(geometry), "write Entropy(0.01)")
-        geometry.check(domain, owner)
-        self._keep(memory=memory, geometry=geometry)
+            raise InvalidInput(f"geometry must be a Geometry such as Entropy(0.01), got {geometry!r}.")
+        geometry.check(domain)
+        self._keep(memory=check_memory(memory), geometry=geometry)
 
     @cached_property
     def rule(self) -> str | None:  # pyright: ignore[reportIncompatibleVariableOverride]

@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from klazy.base.checks import Array, invalid, non_negative, number, positive, rows, size, vector, whole
+from klazy.base.checks import Array, InvalidInput, integer, non_negative, number, positive, rows, size, vector
 from klazy.families import Family, Linear
 from klazy.learners.base import Learner, check_domain, check_start
-from klazy.learners.wrapping import check_inner
+from klazy.learners.wrapping import Wrapper
 from klazy.movement import Movement, as_movement
 from klazy.sets import ConvexSet
 
@@ -61,9 +61,9 @@ class Advice(Learner[AdviceState]):
         *,
         start: ArrayLike | None = None,
     ) -> None:
-        check_domain(domain, "Advice")
-        kept: Any = policy if callable(policy) else rows(policy, "policy", "Advice", domain.dim)
-        self._keep(domain=domain, policy=kept, start=check_start(domain, start, "Advice"))
+        check_domain(domain)
+        kept: Any = policy if callable(policy) else rows(policy, "policy", domain.dim)
+        self._keep(domain=domain, policy=kept, start=check_start(domain, start))
 
     def init(self, x: Array | None = None) -> AdviceState:
         if x is None:
@@ -100,7 +100,7 @@ class Advice(Learner[AdviceState]):
         """
         if callable(self.policy):
             said = self.policy(t, x.copy(), g.copy())
-            return self.domain.nearest(vector(said, f"policy({t})", "Advice", self.domain.dim))
+            return self.domain.nearest(vector(said, f"policy({t})", self.domain.dim))
         return self.domain.nearest(self.policy[min(t, len(self.policy)) - 1])
 
     def describe_memory(self, state: AdviceState) -> str:
@@ -118,7 +118,7 @@ class BlocksState(NamedTuple):
     g_sum: Array
 
 
-class Blocks(Learner[BlocksState]):
+class Blocks(Wrapper[BlocksState]):
     r"""A learner played in blocks of B rounds: it stays within a block, and sees the block's mean gradient at its end.
 
     It is the plain way to move less, and the one to compare others with. Against a comparator that stays within blocks its
@@ -146,21 +146,11 @@ class Blocks(Learner[BlocksState]):
     [0.0, 0.0, 0.0, -0.25, -0.25, -0.25, -0.25]
     """
 
-    learner: Learner[Any]
     length: int
 
     def __init__(self, learner: Learner[Any], length: int) -> None:
-        owner = "Blocks"
-        check_inner(learner, owner)
-        if not learner.takes_gradients:
-            wanted = "a learner that is told gradients"
-            raise invalid(owner, wanted, "learner.family", learner.family, "leave the family out")
-        rounds = whole(length, "length", owner, "length >= 1", "give the rounds of a block")
-        self._keep(learner=learner, length=rounds, domain=learner.domain, experts=(learner,))
-
-    @property
-    def own_movement(self) -> Movement:
-        return self.learner.own_movement
+        self._wrap(learner, by_gradients=True)
+        self._keep(length=integer(length, "length"), experts=(learner,))
 
     def init(self, x: Array | None = None) -> BlocksState:
         state = self.learner.init(x)
@@ -189,7 +179,7 @@ class BudgetedState(NamedTuple):
     spent: float = 0.0
 
 
-class Budgeted(Learner[BudgetedState]):
+class Budgeted(Wrapper[BudgetedState]):
     r"""Any learner, held to a budget for all its moves together.
 
     Its point follows the learner's as far as the budget allows, along the straight line; under a fee per move it goes all the
@@ -223,7 +213,6 @@ class Budgeted(Learner[BudgetedState]):
     ([0.0, 3.0, 4.0, 4.0], 4.0)
     """
 
-    learner: Learner[Any]
     S: float
     movement: Movement
     T: int | None
@@ -231,17 +220,15 @@ class Budgeted(Learner[BudgetedState]):
     def __init__(
         self, learner: Learner[Any], S: float, movement: Movement | str | None = None, *, T: int | None = None
     ) -> None:
-        check_inner(learner, "Budgeted")
-        budget = positive(S, "S", "Budgeted", "give a number above zero, or use Fixed to stay")
-        price = learner.own_movement if movement is None else as_movement(movement, "Budgeted")
+        self._wrap(learner)
+        budget = positive(S, "S", "Give a number above zero, or use Fixed to stay.")
+        price = learner.own_movement if movement is None else as_movement(movement)
         price.check(learner.domain.dim)
         if not isinstance(price.weight, float):
-            remedy = "write movement=L2Movement(1.0)"
-            raise invalid("Budgeted", "a movement cost with one weight", "movement", repr(price), remedy)
+            raise InvalidInput(f"movement must have one weight for all rounds, got {price!r}.")
         if T is not None:
-            T = size(T, "T", "Budgeted", "a horizon T >= 1", "leave it out to release all at once")
-        self._keep(learner=learner, S=budget, movement=price, T=T)
-        self._keep(domain=learner.domain, family=learner.family)
+            T = size(T, "T", "Leave it out to release all at once.")
+        self._keep(S=budget, movement=price, T=T)
 
     @property
     def own_movement(self) -> Movement:
@@ -279,23 +266,13 @@ class Budgeted(Learner[BudgetedState]):
         weight: Any = self.movement.weight
         return weight * float(self.movement.distance(delta))
 
-    def check_state(self, state: Any, owner: str) -> BudgetedState:
-        t, inner = _check_wrapped(self, state, BudgetedState, owner)
-        spent = non_negative(state.spent, "state.spent", owner)
-        x = vector(state.x, "state.x", owner, self.domain.dim)
-        if not self.domain.contains(x):
-            condition = f"a state whose x lies in {self.domain!r}"
-            raise invalid(owner, condition, "state.x", np.asarray(x), "project it first")
+    def check_state(self, state: Any) -> BudgetedState:
+        t = self._check_kind(state, BudgetedState)
+        inner = self.learner.check_state(state.inner)
+        spent = non_negative(state.spent, "state.spent")
+        x = vector(state.x, "state.x", self.domain.dim)
+        self._check_inside(x)
         return BudgetedState(t, x, inner, spent)
-
-
-def _check_wrapped(wrapper: Any, state: Any, kind: type, owner: str) -> tuple[int, Any]:
-    """Return the round and the inner state of a wrapper's state, or reject it."""
-    if type(state) is not kind:
-        remedy = "go on from a trace or agent of the same learner"
-        raise invalid(owner, f"a state of {type(wrapper).__name__}", "state", repr(state), remedy)
-    t = whole(state.t, "state.t", owner, "a round t >= 1", "rounds are counted from one")
-    return t, wrapper.learner.check_state(state.inner, owner)
 
 
 class LongTermState(NamedTuple):
@@ -308,7 +285,7 @@ class LongTermState(NamedTuple):
     used: float = 0.0
 
 
-class LongTerm(Learner[LongTermState]):
+class LongTerm(Wrapper[LongTermState]):
     r"""Any learner under a constraint on the sum over all rounds, :math:`\sum_t c(x_t) \le B`.
 
     Single rounds may use more than their share :math:`B/T`, others less. A price rises while more is used and falls while less
@@ -343,7 +320,6 @@ class LongTerm(Learner[LongTermState]):
     (117, 0.9)
     """
 
-    learner: Learner[Any]
     row: Array
     B: float
     T: int
@@ -360,27 +336,17 @@ class LongTerm(Learner[LongTermState]):
         constraint: Family | None = None,
         eta: float | None = None,
     ) -> None:
-        owner = "LongTerm"
-        check_inner(learner, owner)
-        if not learner.takes_gradients:
-            remedy = "use GD or another learner without a family"
-            raise invalid(owner, "a learner that is told gradients", "learner", repr(learner), remedy)
+        self._wrap(learner, by_gradients=True)
         known = Linear() if constraint is None else constraint
         if not isinstance(known, Family):
-            remedy = "write constraint=Quadratic()"
-            raise invalid(owner, "a cost family", "constraint", repr(constraint), remedy)
+            raise InvalidInput(f"constraint must be a Family such as Quadratic(), got {constraint!r}.")
         known.check(learner.domain.dim)
-        values = vector(row, "row", owner, learner.domain.dim)
+        values = vector(row, "row", learner.domain.dim)
         if known.positive and not (values > 0.0).all():
-            raise invalid(owner, f"numbers above zero for {known}", "row", values.tolist(), "give them")
-        T = size(T, "T", owner, "a horizon T >= 1", "give the number of rounds")
-        rate = 1.0 / math.sqrt(T) if eta is None else positive(eta, "eta", owner)
-        self._keep(learner=learner, row=values, B=number(B, "B", owner), T=T, constraint=known, eta=rate)
-        self._keep(domain=learner.domain)
-
-    @property
-    def own_movement(self) -> Movement:
-        return self.learner.own_movement
+            raise InvalidInput(f"row must be above 0 for {known}, got {values.tolist()}.")
+        T = size(T, "T")
+        rate = 1.0 / math.sqrt(T) if eta is None else positive(eta, "eta")
+        self._keep(row=values, B=number(B, "B"), T=T, constraint=known, eta=rate)
 
     def describe_memory(self, state: LongTermState) -> str:
         return f"It has used {state.used:.4g} of {self.B:g}, and pays {state.price:.4g} for more."
@@ -412,10 +378,10 @@ class LongTerm(Learner[LongTermState]):
         """
         return g + state.price * self.constraint.gradient(self.row, state.x)
 
-    def check_state(self, state: Any, owner: str) -> LongTermState:
-        t, inner = _check_wrapped(self, state, LongTermState, owner)
+    def check_state(self, state: Any) -> LongTermState:
+        t = self._check_kind(state, LongTermState)
+        inner = self.learner.check_state(state.inner)
         if not np.array_equal(state.x, inner.x):
-            remedy = "go on from a trace or agent"
-            raise invalid(owner, "the learner's own point", "state.x", np.asarray(state.x), remedy)
-        price = non_negative(state.price, "state.price", owner)
-        return LongTermState(t, inner.x, inner, price, number(state.used, "state.used", owner))
+            raise InvalidInput(f"state.x must be that of state.inner, got {np.asarray(state.x).tolist()}.")
+        price = non_negative(state.price, "state.price")
+        return LongTermState(t, inner.x, inner, price, number(state.used, "state.used"))

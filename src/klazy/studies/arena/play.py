@@ -16,7 +16,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from klazy.base.checks import Array, InvalidInput, invalid, whole
+from klazy.base.checks import Array, InvalidInput, integer
+from klazy.base.options import write_option
 from klazy.base.parallel import map_unordered
 from klazy.game.batch import run_batch
 from klazy.game.run import run
@@ -86,7 +87,7 @@ def play_suite(
         The costs of all contenders.
     """
     if jobs is not None:
-        jobs = whole(jobs, "jobs", "arena", "jobs >= 1", "leave it out for all cores")
+        jobs = integer(jobs, "jobs", "Leave it out for all cores.")
     entries = _choose_games(list_games(seed, quick=quick), only)
     absent = find_missing_data(entries)
     entries = [entry for entry in entries if entry.family not in absent]
@@ -97,7 +98,7 @@ def play_suite(
     store = None
     played: dict[Entry, PlayedGame] = {}
     if out is not None:
-        store = ResultStore(out / "games", "arena")
+        store = ResultStore(out / "games")
         played = _load_games(store, entries, contenders)
     tasks = []
     for entry in entries:
@@ -126,8 +127,7 @@ def _choose_games(entries: list[Entry], only: Sequence[str]) -> list[Entry]:
     known = list(dict.fromkeys(entry.family for entry in entries))
     for family in only:
         if family not in known:
-            condition = f"families among {', '.join(known)}"
-            raise invalid("arena", condition, "only", family, "choose one of these")
+            raise InvalidInput(f"{write_option('only')} must be one of {', '.join(known)}, got {family!r}.")
     return [entry for entry in entries if not only or entry.family in only]
 
 
@@ -243,9 +243,7 @@ def play_game(task: GameTask) -> PlayedGame:
             outcomes[contender.name] = play_contender(game, facts, contender)
         except Exception as failed:
             why = str(failed) if isinstance(failed, InvalidInput) else f"{type(failed).__name__}: {failed}"
-            condition = "contenders that play every game"
-            where = f"{contender.name} in {task.entry.name!r}"
-            raise invalid("arena", condition, "failed", where, why.rstrip(".")) from failed
+            raise InvalidInput(f"{contender.name} failed in the game {task.entry.name!r}: {why}") from failed
     return PlayedGame(task.entry, game.scale, find_game_optimum(game, task.cache), outcomes)
 
 
@@ -327,7 +325,7 @@ def find_game_optimum(game: Game, folder: Path | None) -> GameOptimum:
 @cache
 def _open_optima(folder: Path) -> tuple[ResultStore, dict[str, GameOptimum]]:
     """Open the store of optima once in a process, and return it with the optima by key."""
-    store = ResultStore(folder, "arena")
+    store = ResultStore(folder)
     return store, {key: GameOptimum(**value) for key, value in store.read_values().items()}
 
 

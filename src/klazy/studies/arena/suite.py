@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from klazy.base.checks import Array, invalid
+from klazy.base.checks import Array, InvalidInput
 from klazy.costs import Costs, LinearCosts, LogWealthCosts, PinballCosts, QuadraticCosts
 from klazy.movement import L1Movement, L2Movement, Movement, TVMovement
 from klazy.sequences import corrupted, stochastic
@@ -216,7 +216,7 @@ def _make_setting(family: str, place: str, seed: int | None, rounds: int) -> Set
     if family in DATA_FAMILIES:
         return DATA_FAMILIES[family][place](rounds)
     known = ", ".join((*LINEAR_FAMILIES, *CURVED_FAMILIES, *DATA_FAMILIES))
-    raise invalid("arena", f"a family among {known}", "family", family, "choose one of these")
+    raise InvalidInput(f"family must be one of {known}, got {family!r}.")
 
 
 def _seed(family: str, place: str, seed: int | None) -> "np.random.Generator":

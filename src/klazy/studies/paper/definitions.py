@@ -150,8 +150,8 @@ def make_experiment(
     >>> list(make_experiment("example-i").learners)
     ['GD', 'LazyGD', 'k=5']
     """
-    one_of(preset, "preset", "experiment", PRESETS)
-    recipe = EXPERIMENTS[one_of(name, "name", "experiment", tuple(EXPERIMENTS))]
+    one_of(preset, "preset", PRESETS)
+    recipe = EXPERIMENTS[one_of(name, "name", tuple(EXPERIMENTS))]
     scenario = recipe.scenario((sequence or preset) == "authors", seed, shorter)
     learners = recipe.learners(scenario, (parameters or preset) == "authors")
     rounded = (measurement or preset) == "authors"

@@ -230,8 +230,8 @@ def _find_best(sigmas: Array, line: Array) -> tuple[float, float]:
     return float(sigmas[tied].max()), least
 
 
-def report_movement_weights(section: Section, settings: Settings) -> None:
-    """Measure total regret by movement weight lambda: sigma as printed, sigma at its best, and ensemble_auto, given lambda."""
+def report_move_costs(section: Section, settings: Settings) -> None:
+    """Measure total regret by move cost lambda: sigma as printed, sigma at its best, and ensemble_auto, given lambda."""
     weights = np.geomspace(0.1, 30.0, 26)
     one = int(np.abs(weights - 1.0).argmin())
     # Dynamic regret counts once, movement lambda times.
@@ -252,7 +252,7 @@ def report_movement_weights(section: Section, settings: Settings) -> None:
         tuned = {label: (found @ weigh).min(axis=0) for label, found in constant.items()}
         least = np.min(list(tuned.values()), axis=0)
         for kind, lines in (("printed", printed), ("tuned", tuned | {"ensemble_auto": np.array(auto)})):
-            figure = show.draw_lines(weights, lines, "movement weight lambda", "total regret", log="xy")
+            figure = show.draw_lines(weights, lines, "move cost lambda", "total regret", log="xy")
             section.draw(f"{name}-{kind}", figure, kind, name=name)
             for label, line in lines.items():
                 about = {"sequence": name, "sigma": kind, "lambda": weights, "learner": label}
@@ -489,7 +489,7 @@ def _check_theorem_8(section: Section, name: str, game: TheoremGame) -> None:
 
 
 def compute_printed_theorem_8(T: int, G: float, R: float, P: float) -> float:
-    r"""Return the two terms that the proof of Theorem 8 ends with, as printed, for a movement weight of 1.
+    r"""Return the two terms that the proof of Theorem 8 ends with, as printed, for a move cost of 1.
 
     The expert's term lacks a factor :math:`\sqrt 2` in its second part, and its :math:`\ln(1/w)` is bounded by
     :math:`2 \ln \log_2(\sqrt{1 + 6P/R} + 1)`, which is less than the :math:`2 \ln(s + 1)` that comes before it.

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from klazy.base import parallel
-from klazy.base.checks import invalid, one_of
+from klazy.base.checks import InvalidInput, integer, one_of
+from klazy.base.options import write_option
 from klazy.studies.paper import experiments, extras, illustrations
 from klazy.studies.paper.definitions import EXPERIMENTS, PRESETS, Settings, make_experiment, play_experiment
 from klazy.studies.paper.section import REPORT_TEXT, Row, Section, Stored, make_section_key
@@ -68,28 +69,23 @@ class Job(NamedTuple):
         return self, PARTS[self.name].make(self.settings).to_value()
 
 
-def select_names(names: Iterable[str], among: Iterable[str] = PARTS, kind: str = "a part") -> list[str]:
+def select_names(names: Iterable[str], among: Iterable[str] = PARTS, kind: str = "part") -> list[str]:
     """Return the names in the order of the reproduction, all of them if none is given."""
     chosen = list(names)
     known = list(among)
     for name in chosen:
         if name not in known:
             near = difflib.get_close_matches(name, known, 1, 0.4)
-            remedy = "`klazy list` names all"
-            if near:
-                remedy = f"did you mean {near[0]!r}? {remedy}"
-            raise invalid("reproduce", f"the name of {kind}", "name", repr(name), remedy)
+            hint = f"Did you mean {near[0]!r}? " if near else ""
+            raise InvalidInput(f"No {kind} is named {name!r}. {hint}`klazy list` lists all.")
     return [name for name in known if name in chosen or not chosen]
 
 
 def list_jobs(names: Iterable[str], presets: Sequence[str], settings: Settings, out: Path) -> list[Job]:
     """List what to make: each experiment once per preset, the others once."""
-    if settings.seeds < 2:
-        raise invalid(
-            "reproduce", "seeds >= 2, for an interval", "seeds", settings.seeds, "give a larger number"
-        )
+    integer(settings.seeds, write_option("seeds"), "An interval needs several.", least=2)
     for preset in presets:
-        one_of(preset, "preset", "reproduce", PRESETS)
+        one_of(preset, write_option("preset"), PRESETS)
     found = []
     for name in select_names(names):
         part = PARTS[name]
@@ -105,7 +101,7 @@ def list_jobs(names: Iterable[str], presets: Sequence[str], settings: Settings, 
 
 def run_jobs(jobs: Sequence[Job], workers: int | None = None) -> Iterator[Job]:
     """Make the parts that are not stored yet, in parallel processes, the longest first; yield each job when it is done."""
-    store = ResultStore(jobs[0].store, "reproduce")
+    store = ResultStore(jobs[0].store)
     known = set(store.keys)
     yield from (job for job in jobs if job.key in known)
     pending = [job for job in jobs if job.key not in known]
@@ -121,7 +117,7 @@ def run_jobs(jobs: Sequence[Job], workers: int | None = None) -> Iterator[Job]:
 
 def load_sections(jobs: Sequence[Job]) -> dict[tuple[str, str], Stored]:
     """Return the stored sections of these jobs, by part and preset; those that were not made are left out."""
-    values = ResultStore(jobs[0].store, "reproduce").read_values()
+    values = ResultStore(jobs[0].store).read_values()
     return {
         (job.name, job.settings.preset): Stored(job.folder, **values[job.key])
         for job in jobs
@@ -131,7 +127,7 @@ def load_sections(jobs: Sequence[Job]) -> dict[tuple[str, str], Stored]:
 
 def check_experiments(names: Iterable[str]) -> list[str]:
     """Return names of experiments alone, all of them if none is given."""
-    return select_names(names, EXPERIMENTS, "an experiment")
+    return select_names(names, EXPERIMENTS, "experiment")
 
 
 def compute_results(names: Iterable[str], preset: str, settings: Settings) -> list[Row]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from klazy.base.checks import invalid
+from klazy.base.checks import InvalidInput
 from klazy.base.html import load_environment
 from klazy.show.style import make_png, make_svg
 from klazy.studies.results import hash_code, make_key
@@ -99,7 +99,7 @@ class Stored:
 
         folder = self.folder
         if folder.parent.is_symlink():
-            raise invalid("reproduce", "folders of its own", "folder", folder.parent, "remove that link")
+            raise InvalidInput(f"{folder.parent} must be a folder, got a link. Remove it.")
         if folder.is_symlink():
             folder.unlink()
         shutil.rmtree(folder, ignore_errors=True)

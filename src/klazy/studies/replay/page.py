@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from klazy.base.html import load_macros, render
 from klazy.show.style import make_svg
 from klazy.studies.replay import wording
-from klazy.studies.replay.pictures import draw_all
+from klazy.studies.replay.pictures import draw_all, draws_demand, name_reference
 from klazy.studies.replay.scoring import CANDIDATES
 
 if TYPE_CHECKING:
@@ -23,7 +23,9 @@ def make_report(found: "Report", command: str) -> str:
         table=wording.write_table(found),
         candidates=CANDIDATES,
         folds=[_tabulate_fold(found, at) for at in range(len(found.folds))],
-        figures=[(make_svg(figure, name), caption) for name, figure, caption in draw_all(found)],
+        figures={name: make_svg(figure, name) for name, figure in draw_all(found)},
+        reference=name_reference(found),
+        draws_demand=draws_demand(found),
         command=command,
     )
 
@@ -43,7 +45,7 @@ def _tabulate_fold(found: "Report", at: int) -> dict[str, object]:
         "fold": at + 1,
         "rows": f"{fold.first + 1} to {fold.last}",
         "best": fold.best.name,
-        "its cost": fold.best.cost,
+        "its total cost": fold.best.cost,
         found.best.name: fold.find(found.best.name).cost,
         wording.name_fixed(found): fold.find("fixed").cost,
     }

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from klazy import show
-from klazy.base.checks import Array, invalid
+from klazy.base.checks import Array, InvalidInput
 from klazy.sets import CappedSimplex, Simplex
 from klazy.studies.contenders import CONTENDERS, FIXED, REPLAY
 from klazy.studies.replay.scoring import BASELINE, RECORDED_ROUNDS
 from klazy.studies.replay.source import DAY_SECONDS, to_datetime
-from klazy.studies.replay.wording import name_fixed
+from klazy.studies.replay.wording import add_unit, name_fixed
 
 if TYPE_CHECKING:
     from klazy.show import Figure
@@ -33,25 +33,14 @@ LOOKS[BASELINE] = {"color": "#7F7F7F", "marker": "8"}
 PERIOD_FORMATS = (("month", "%Y-%m", 90.0), ("day", "%Y-%m-%d", 3.0), ("hour", "%m-%d %Hh", 0.0))
 
 
-def draw_all(found: "Report") -> "Iterator[tuple[str, Figure, str]]":
-    """Draw each figure that this replay has, with its name and a caption."""
-    captions = {
-        "cumulative": f"How much more than {_name_reference(found)} each has paid so far. Lower is better.",
-        "periods": "What each paid in each period.",
-        "decisions": "What each decided on the scored rows.",
-        "pareto": "What each paid on the scored rows: operating cost upwards, switching cost to the right. "
-        "Lower left is better.",
-        "prices": "Cost above the certified optimum, and movement, at each move cost. "
-        "Stripes have the winner's colour.",
-    }
-    if _draws_demand(found):
-        captions["decisions"] += " The paler lines are the demand."
-    if not found.source.has_dates:
-        del captions["periods"]
-    if not found.prices:
-        del captions["prices"]
-    for name, caption in captions.items():
-        yield name, FIGURES[name](found), caption
+def draw_all(found: "Report") -> "Iterator[tuple[str, Figure]]":
+    """Draw each figure that this replay has, with its name."""
+    for name, draw in FIGURES.items():
+        if name == "periods" and not found.source.has_dates:
+            continue
+        if name == "move_costs" and not found.move_costs:
+            continue
+        yield name, draw(found)
 
 
 def list_shown(found: "Report") -> list[str]:
@@ -60,11 +49,13 @@ def list_shown(found: "Report") -> list[str]:
     return list(dict.fromkeys([*(score.name for score in best), FIXED, found.reference.name]))
 
 
-def _name_reference(found: "Report") -> str:
+def name_reference(found: "Report") -> str:
+    """Name the decisions that others are compared with."""
     return "what you did" if found.reference.name == BASELINE else name_fixed(found)
 
 
-def _draws_demand(found: "Report") -> bool:
+def draws_demand(found: "Report") -> bool:
+    """Return True if the figure of decisions also shows the rows, which are demands."""
     return found.setup.family.near_rows and not _are_shares(found)
 
 
@@ -85,8 +76,7 @@ def _draw_cumulative(found: "Report") -> "Figure":
     places, xlabel = _list_places(found)
     reference = found.reference.curve
     curves = {name: found.score(name).curve - reference for name in list_shown(found)}
-    unit = f" ({found.unit})" if found.unit else ""
-    ylabel = f"paid more than {_name_reference(found)}{unit}"
+    ylabel = add_unit(found, f"paid more than {name_reference(found)}")
     return show.draw_cumulative(places, curves, LOOKS, xlabel, ylabel)
 
 
@@ -99,7 +89,7 @@ def _draw_decisions(found: "Report") -> "Figure":
     at = np.unique(np.linspace(0, len(places) - 1, RECORDED_ROUNDS).astype(int))
     points = {name: found.score(name).points[at] for name in names}
     demand = None
-    if _draws_demand(found):
+    if draws_demand(found):
         rows = found.recorded_rows[at].tolist()
         demand = np.vstack([found.source.read(row, row + 1) for row in rows])
     return show.draw_decisions(places[at], points, found.source.columns, _are_shares(found), demand, xlabel)
@@ -117,7 +107,7 @@ def _draw_pareto(found: "Report") -> "Figure":
 def _draw_periods(found: "Report") -> "Figure":
     """Draw the costs by month, day or hour."""
     if not found.source.has_dates or found.source.times is None:
-        raise invalid("Report.plot", "dates for periods", "time", found.source.time, "name a column of dates")
+        raise InvalidInput(f"Periods need dates, got time={found.source.time!r}. Name a column of dates.")
     times = found.source.times[found.recorded_rows]
     days = (times[-1] - times[0]) / DAY_SECONDS
     name, form = next((name, form) for name, form, least in PERIOD_FORMATS if days >= least)
@@ -128,18 +118,18 @@ def _draw_periods(found: "Report") -> "Figure":
     for shown in list_shown(found):
         paid = np.diff(found.score(shown).curve, prepend=0.0)
         costs[shown] = np.bincount(numbers, paid, minlength=len(periods))
-    unit = f" ({found.unit})" if found.unit else ""
-    return show.draw_periods(periods, costs, LOOKS, name, f"cost{unit}")
+    return show.draw_periods(periods, costs, LOOKS, name, add_unit(found, "total cost"))
 
 
-def _draw_prices(found: "Report") -> "Figure":
+def _draw_move_costs(found: "Report") -> "Figure":
     """Draw cost and movement over the move cost: of the winners, of never moving and of the baseline."""
-    if not found.prices:
+    if not found.move_costs:
         weight = found.setup.movement.weight
-        remedy = "write move_cost=[0.1, 1, 5]"
-        raise invalid("Report.plot", "several prices of moving", "move_cost", weight, remedy)
-    reports = sorted(found.prices, key=lambda each: float(np.max(each.setup.movement.weight)))
-    prices = np.array([float(np.max(each.setup.movement.weight)) for each in reports])
+        raise InvalidInput(
+            f"This figure needs several move costs, got {weight}. Replay with move_cost=[0.1, 1, 5]."
+        )
+    reports = sorted(found.move_costs, key=lambda each: each.setup.move_cost)
+    move_costs = np.array([each.setup.move_cost for each in reports])
     winners = [each.best.name for each in reports]
     bounds = np.array([0.0 if each.optimum is None else each.optimum.lower_bound for each in reports])
     above: dict[str, Array] = {}
@@ -147,15 +137,16 @@ def _draw_prices(found: "Report") -> "Figure":
     for name in dict.fromkeys([*winners, FIXED, found.reference.name]):
         scores = [each.score(name) for each in reports]
         above[name] = np.array([score.cost for score in scores]) - bounds
-        moved[name] = np.array([score.switching for score in scores]) / np.where(prices > 0.0, prices, np.nan)
-    title = "cost" if found.optimum is None else "cost above the optimum"
-    return show.draw_prices(prices, {title: above, "movement": moved}, winners, LOOKS)
+        paid = np.array([score.switching for score in scores])
+        moved[name] = paid / np.where(move_costs > 0.0, move_costs, np.nan)
+    title = "total cost" if found.optimum is None else "total cost above the optimum"
+    return show.draw_prices(move_costs, {title: above, "movement": moved}, winners, LOOKS)
 
 
 FIGURES = {
     "cumulative": _draw_cumulative,
+    "periods": _draw_periods,
     "decisions": _draw_decisions,
     "pareto": _draw_pareto,
-    "periods": _draw_periods,
-    "prices": _draw_prices,
+    "move_costs": _draw_move_costs,
 }

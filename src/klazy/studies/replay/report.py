@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from klazy.base.checks import invalid, one_of, whole
+from klazy.base.checks import InvalidInput, integer, one_of
 from klazy.base.files import write_durably
 from klazy.base.html import show_card
 from klazy.families import Family
 from klazy.live.agent import Agent
-from klazy.live.rows import refuse_zeros
+from klazy.live.rows import check_zeros
 from klazy.movement import Movement
 from klazy.sets import ConvexSet
 from klazy.studies.contenders import FIXED
@@ -94,8 +94,8 @@ class Report:
         The unit of costs.
     notes : list of str, optional
         Facts about the data and the game.
-    prices : list of Report, optional
-        The same replay for other prices of moving, if several were asked for.
+    move_costs : list of Report, optional
+        The same replay at each move cost, if several were asked for.
     folds : list of Fold, optional
         The same replay for other splits, if they were asked for.
     """
@@ -109,7 +109,7 @@ class Report:
     repeats: float
     unit: str = ""
     notes: list[str] = field(default_factory=list)
-    prices: "list[Report]" = field(default_factory=list)
+    move_costs: "list[Report]" = field(default_factory=list)
     folds: list[Fold] = field(default_factory=list)
 
     @property
@@ -145,9 +145,8 @@ class Report:
         Score
             What it paid, and how.
         """
-        names = tuple(score.name for score in self.scores)
-        one_of(name, "name", "Report", names)
-        return self.scores[names.index(name)]
+        scores = {score.name: score for score in self.scores}
+        return scores[one_of(name, "name", tuple(scores))]
 
     def best_of(self, *kinds: str) -> Score:
         """Return the best of these kinds: ``"simple"``, ``"greedy"``, ``"lazy"``.
@@ -163,6 +162,21 @@ class Report:
             The one that paid least.
         """
         return next(score for score in self.scores if score.kind in kinds)
+
+    def above_optimum(self, cost: float) -> float | None:
+        """Compute how much a cost is above the certified lower bound.
+
+        Parameters
+        ----------
+        cost : float
+            A total cost on the second part.
+
+        Returns
+        -------
+        float or None
+            The difference, never below zero; None where the optimum is not known.
+        """
+        return None if self.optimum is None else max(cost - self.optimum.lower_bound, 0.0)
 
     @property
     def answer(self) -> str:
@@ -252,7 +266,7 @@ class Report:
         kind : str, optional
             ``"cumulative"``: what each has paid more than holding still, or than the baseline, so far. ``"decisions"``: what
             was decided over time. ``"pareto"``: operating cost over switching cost. ``"periods"``: cost by month, day or hour.
-            ``"prices"``: cost and movement over the price of moving, if several were replayed.
+            ``"move_costs"``: cost and movement over the move cost, if several were replayed.
 
         Returns
         -------
@@ -261,7 +275,7 @@ class Report:
         """
         from klazy.studies.replay.pictures import FIGURES
 
-        return FIGURES[one_of(kind, "kind", "Report.plot", tuple(FIGURES))](self)
+        return FIGURES[one_of(kind, "kind", tuple(FIGURES))](self)
 
     def to_html(self, path: str | Path, command: str = "klazy.replay") -> None:
         """Write the report as one HTML page, with its figures inside.
@@ -305,7 +319,7 @@ class Report:
             "notes": self.notes,
             "answer": wording.answer(self),
             "table": wording.tabulate_scores(self),
-            "prices": wording.tabulate_prices(self.prices),
+            "move_costs": wording.tabulate_move_costs(self.move_costs),
             "folds": wording.tabulate_folds(self),
         }
 
@@ -328,7 +342,7 @@ class Report:
         return text
 
     def agent(self, name: str | None = None, at: str = "split") -> Agent:
-        """Make the agent that decides as a contender did, from rows by column name, at the same prices.
+        """Make the agent that decides as a contender did, from rows by column name, at the same move cost.
 
         Parameters
         ----------
@@ -346,9 +360,8 @@ class Report:
         """
         score = self.best if name is None else self.score(name)
         if score.kind == BASELINE:
-            remedy = "choose another contender"
-            raise invalid("Report.agent", "a contender that can decide", "name", name, remedy)
-        one_of(at, "at", "Report.agent", ("split", "end"))
+            raise InvalidInput("The baseline cannot become an agent. Choose another contender.")
+        one_of(at, "at", ("split", "end"))
         player = score.began if at == "split" else score.player
         before = self.span[0] if at == "split" else self.span[1]
         last_row = None
@@ -439,7 +452,7 @@ def replay(
         How moving is measured: ``"tv"``, ``"l1"``, ``"l2"``, ``"fee"`` for a fee per change, ``"squared"``, or ``"impact"`` for
         powers of 3/2. Default: as suits the set.
     move_cost : float or sequence of float, optional
-        The price of a unit of movement. Several are replayed one by one; the answer is that of the middle one.
+        What a unit of movement costs. Several are replayed one by one; the answer is that of the middle one.
     train : float, optional
         The share of the rows to tune on.
     folds : int, optional
@@ -455,10 +468,10 @@ def replay(
     progress : callable, optional
         Called with the fraction of the work that is done.
     **options
-        What the set takes (``total``, ``cap``, ``floor``, ``lower``, ``upper``, ``radius``, ``polytope``), the prices of
-        pinball costs (``short``, ``excess``), prices of raising and lowering (``up``, ``down``), each a number or one per
-        column; ``start``, the decision before the first round; and ``guards`` or ``whole=True`` (whole numbers), which limit
-        the decisions in the second part.
+        What the set takes (``total``, ``cap``, ``floor``, ``lower``, ``upper``, ``radius``, ``polytope``), the costs of a unit
+        too few or too many with pinball costs (``short``, ``excess``), what raising and lowering cost in multiples of the move
+        cost (``up``, ``down``), each a number or one per column; ``start``, the decision before the first round; and
+        ``guards`` or ``whole=True`` (integers), which limit the decisions in the second part.
 
     Returns
     -------
@@ -480,11 +493,11 @@ def replay(
     _check_options(options)
     report_progress = progress or (lambda fraction: None)
     if folds:
-        whole(folds, "folds", "replay", "folds >= 2", "leave it out for a single split")
+        integer(folds, "folds", "Leave it out for a single split.", least=2)
     source, read = _open(data, time, fill, costs, baseline)
-    prices = [float(each) for each in np.atleast_1d(move_cost).tolist()]
-    setups = [make_setup(source.dim, domain, costs, movement, price, **options) for price in prices]
-    refuse_zeros(fill, setups[0].family, "replay")
+    weights = np.atleast_1d(move_cost).astype(float).tolist()
+    setups = [make_setup(source.dim, domain, costs, movement, weight, **options) for weight in weights]
+    check_zeros(fill, setups[0].family)
     first = scoring.count_first(source, train)
     check_plausible(source, setups[0])
     parts = len(setups) + (1 if folds else 0)
@@ -494,7 +507,7 @@ def replay(
     ]
     found = reports[len(reports) // 2]
     if len(reports) > 1:
-        found.prices = reports
+        found.move_costs = reports
         found.notes.append(wording.describe_winners(reports))
     if folds:
         report_folds = scoring.scale_progress(report_progress, parts - 1, parts)
@@ -512,8 +525,8 @@ def _check_options(options: dict[str, Any]) -> None:
     for name, value in options.items():
         if name not in takes:
             near = get_close_matches(name, known, 1)
-            remedy = f"the nearest is {near[0]}" if near else f"it has {', '.join(known)}"
-            raise invalid("replay", "an option that it has", name, repr(value), remedy)
+            remedy = f"Did you mean {near[0]}?" if near else f"Options are {', '.join(known)}."
+            raise InvalidInput(f"replay has no option {name}, got {name}={value!r}. {remedy}")
 
 
 def _open(
@@ -529,9 +542,8 @@ def _open(
         return source, None
     decisions = Source(baseline, time, fill) if names is None else Source(data, time, fill, only=names)
     if (decisions.T, decisions.dim) != (source.T, source.dim):
-        wanted = f"{source.T} rows with {source.dim} decisions each"
-        found = f"{decisions.T} rows with {decisions.dim}"
-        raise invalid("replay", wanted, "baseline", found, "give a row for each row of the trace")
+        wanted = f"baseline must have {source.T} rows with {source.dim} decisions each"
+        raise InvalidInput(f"{wanted}, as the trace has, got {decisions.T} rows with {decisions.dim}.")
     order = list(range(source.dim))
     if set(decisions.columns) == set(source.columns):
         order = [decisions.columns.index(name) for name in source.columns]

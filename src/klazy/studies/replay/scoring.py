@@ -12,7 +12,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from klazy.base.checks import Array, invalid
+from klazy.base.checks import Array, InvalidInput
+from klazy.base.options import write_option
 from klazy.families import Family, LogWealth
 from klazy.game.batch import run_batch
 from klazy.game.run import run
@@ -26,7 +27,7 @@ from klazy.sets import CappedSimplex, Simplex
 from klazy.studies.contenders import GRADIENT_SAMPLE, REPLAY, YOURS, Counts, Facts, bind_contenders
 from klazy.studies.replay.setup import Setup
 from klazy.studies.replay.source import DAY_SECONDS, WEEK_SECONDS, Source
-from klazy.studies.tuning import Candidate, Score, Tunable, Tuned, score, tune
+from klazy.studies.tuning import Score, Tunable, Tuned, score, tune
 from klazy.theory.diagnosis import diagnose
 
 # The candidates of a contender with parameters; half of them lie around the best of the others.
@@ -46,6 +47,7 @@ STRETCHES = 20
 RECORDED_NUMBERS = 200_000
 RECORDED_ROUNDS = 1000
 BASELINE = "baseline"
+OPTIMUM = "optimum in hindsight"
 # Seconds after which costs may repeat, and the word for such a pattern.
 SEASONS = {"day": (DAY_SECONDS, "daily"), "week": (WEEK_SECONDS, "weekly")}
 # The share of rows that must come one season after another row, and the rows of a season for each row it may be late.
@@ -124,6 +126,8 @@ class RecordedPlayer:
 class Best(NamedTuple):
     """The optimum in hindsight: what the best sequence found pays, and a bound that none can be below.
 
+    It has a row in the table of scores, without parameters.
+
     Parameters
     ----------
     hitting : float
@@ -145,6 +149,12 @@ class Best(NamedTuple):
     switching: float
     lower_bound: float
     pieces: int
+
+    name = OPTIMUM
+    parameters = {}  # noqa: RUF012
+    moves = None
+    candidates = None
+    at_limit = ()
 
     @property
     def cost(self) -> float:
@@ -194,9 +204,8 @@ def count_first(source: Source, train: float) -> int:
     """Count the rows to tune on."""
     first = round(train * source.T) if 0.0 < train < 1.0 else 0
     if first < STRETCHES or source.T - first < STRETCHES:
-        wanted = f"a share with {STRETCHES} rows on both sides"
-        found = f"{train} of {source.T} rows"
-        raise invalid("replay", wanted, "train", found, "choose another, or give more rows")
+        wanted = f"must leave at least {STRETCHES} rows on both sides"
+        raise InvalidInput(f"{write_option('train')} {wanted}, got {train} of {source.T} rows.")
     return first
 
 
@@ -352,15 +361,14 @@ def score_split(
                 raise
             warnings.warn(f"replay leaves out {tunable.name}, which failed: {failed}", stacklevel=2)
             continue
-        if not _waits_for_a_season(found.best.player):
+        if not _waits_for_a_season(found.player):
             tuned.append(found)
         report_progress(0.5 * done / len(tunables))
     if setup.guards is not None:
         for each in tuned:
-            each.best.player = _guard(each.best.player, setup)
+            each.player = _guard(each.player, setup)
     if baseline is not None:
-        made = Tunable(BASELINE, BASELINE, partial(RecordedPlayer, baseline, first, source.T), {})
-        tuned.append(Tuned(made, Candidate(made.make(), {}), 1, []))
+        tuned.append(Tuned(BASELINE, BASELINE, RecordedPlayer(baseline, first, source.T), {}, 1, []))
     rounds = last - first
     edges = np.linspace(0, rounds, STRETCHES + 1).astype(int).tolist()
     every = choose_every(rounds, source.dim)
@@ -380,8 +388,8 @@ def score_folds(
     """Score ``count`` parts of the rows from ``first`` on, each by contenders tuned on all rows before it."""
     edges = np.linspace(first, source.T, count + 1).astype(int).tolist()
     if count < 2 or min(np.diff(edges)) < STRETCHES:
-        wanted = f"2 folds or more of {STRETCHES} rows each"
-        raise invalid("replay", wanted, "folds", count, f"there are {source.T - first} rows to cut")
+        wanted = f"must be 2 or more, with {STRETCHES} rows each"
+        raise InvalidInput(f"{write_option('folds')} {wanted}, got {count} for {source.T - first} rows.")
     folds = []
     for at, (start, stop) in enumerate(pairwise(edges)):
         report_part = scale_progress(report_progress, at, count)

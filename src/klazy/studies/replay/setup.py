@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from klazy.base.checks import Array, coordinates, invalid, one_of, positive
+from klazy.base.checks import Array, InvalidInput, coordinates, one_of, positive
 from klazy.base.options import write_option
 from klazy.families import Family, Linear, LogWealth, Pinball, Quadratic, Rewards
 from klazy.kernels.codes import LINEAR, code_of
@@ -73,6 +73,11 @@ class Setup:
     guards: Guards | None = None
 
     @property
+    def move_cost(self) -> float:
+        """What a unit of movement costs, the largest if coordinates differ."""
+        return float(np.max(self.movement.weight))
+
+    @property
     def rule_family(self) -> Family:
         """The family that rules of thumb know: that of the rows, or linear costs for gradients."""
         return Linear() if code_of(self.family) == LINEAR else self.family
@@ -80,7 +85,7 @@ class Setup:
     def charge(self, rows: Array, path: Array) -> tuple[Array, Array]:
         """Compute what a path costs: each round at its point, and the move to the next point.
 
-        Shares of wealth are bought and sold from where prices have carried them.
+        Shares of wealth are bought and sold from where their prices moved them.
 
         Parameters
         ----------
@@ -131,17 +136,17 @@ def make_setup(
     movement : str or Movement, optional
         How moving is measured. Default: as suits the set.
     move_cost : float, optional
-        The price of a unit of movement. Default: 1.
+        What a unit of movement costs. Default: 1.
     short, excess : float or list of float, optional
-        The prices of pinball costs.
+        What one unit too few and one too many cost, with pinball costs.
     up, down : float or list of float, optional
-        The prices of raising and lowering.
+        What raising and lowering cost, in multiples of the move cost.
     start : array_like, optional
         The decision before the first round.
     guards : Guards, optional
         Limits on the decisions in the second part.
     whole : bool, optional
-        Play whole numbers only. Default: False.
+        Play integers only. Default: False.
     **shape
         What the set takes, such as ``total`` or ``upper``.
 
@@ -161,27 +166,27 @@ def make_setup(
     L1Movement()
     """
     given = {name: value for name, value in shape.items() if value is not None}
-    prices = {"move_cost": move_cost, "short": short, "excess": excess, "up": up, "down": down}
-    for name, value in (prices | given).items():
+    sizes = {"move_cost": move_cost, "short": short, "excess": excess, "up": up, "down": down}
+    for name, value in (sizes | given).items():
         _check_size(name, value)
     place = _choose_domain(domain, dim, given)
     family = _choose_family(costs, short, excess)
     if isinstance(family, LogWealth) and not isinstance(place, Simplex | CappedSimplex):
-        raise invalid("replay", "a simplex for log-wealth", "domain", domain, "leave it out")
+        raise InvalidInput(f"domain must be a simplex for log-wealth, got {domain}. Leave it out.")
     moving = _choose_movement(movement, place, move_cost, up, down)
     moving.check(dim)
     first = None
     if start is not None:
-        first = place.start_at(coordinates(start, "start", "replay", dim), "replay")
+        first = place.start_at(coordinates(start, "start", dim))
     if whole:
         guards = (guards or Guards()).replace(integers=True)
     return Setup(place, family, moving, first, guards)
 
 
-def read_prices(text: str) -> list[float]:
+def read_move_costs(text: str) -> list[float]:
     """Read move costs: ``5``, ``0.1,1,5``, or a range ``0.1:10`` of seven, ``0.1:10:4`` of four, in equal ratios.
 
-    >>> read_prices("0.1:10:3")
+    >>> read_move_costs("0.1:10:3")
     [0.1, 1.0, 10.0]
     """
     try:
@@ -191,8 +196,9 @@ def read_prices(text: str) -> list[float]:
         steps = int(count[0]) if count else RANGE_STEPS
         return [float(f"{each:.6g}") for each in np.geomspace(float(low), float(high), steps)]
     except (ValueError, IndexError):
-        wanted = "a number, a list or a range of prices"
-        raise invalid("replay", wanted, "move_cost", text, "write 5, or 0.1,1,5, or 0.1:10:7") from None
+        raise InvalidInput(
+            f"--move-cost must be a number, a list or a range, got {text}. Write 5, 0.1,1,5 or 0.1:10:7."
+        ) from None
 
 
 def _check_size(name: str, value: Any) -> None:
@@ -201,81 +207,75 @@ def _check_size(name: str, value: Any) -> None:
     try:
         sizes = np.abs(np.asarray(value, dtype=np.float64))
     except (TypeError, ValueError):
-        raise invalid("replay", "numbers", name, repr(value), "give a number, or one per column") from None
+        message = f"{write_option(name)} must be a number, or one per column, got {value!r}."
+        raise InvalidInput(message) from None
     if not ((sizes == 0.0) | ((sizes >= SMALLEST_OPTION) & (sizes <= LARGEST_OPTION))).all():
-        condition = f"sizes and prices within {SMALLEST_OPTION:g} and {LARGEST_OPTION:g}"
-        raise invalid("replay", condition, name, value, "measure in other units")
+        limits = f"between {SMALLEST_OPTION:g} and {LARGEST_OPTION:g}"
+        raise InvalidInput(f"{write_option(name)} must be 0 or {limits}, got {value}. Use other units.")
 
 
 def _choose_domain(domain: str | ConvexSet, dim: int, given: dict[str, Any]) -> ConvexSet:
     if isinstance(domain, ConvexSet):
-        if given:
-            name = next(iter(given))
-            raise invalid("replay", f"a domain by name for {name}", "domain", domain, "leave one of them out")
-        return _check_dimension(domain, dim, "domain")
-    takes = SHAPES[one_of(domain, "domain", "replay", tuple(SHAPES))]
+        for name in given:
+            raise InvalidInput(
+                f"{name} belongs to a domain by name, got domain={domain}. Leave one of them out."
+            )
+        return _check_dimension(domain, dim)
+    takes = SHAPES[one_of(domain, "domain", tuple(SHAPES))]
     for name in given:
         if name not in takes:
-            owners = [owner for owner, names in SHAPES.items() if name in names]
-            wanted = f"{write_option('domain', *owners)} for {write_option(name)}"
-            raise invalid("replay", wanted, "domain", domain, "leave one of them out")
-    return _make_domain(domain, dim, takes | given)
-
-
-def _make_domain(kind: str, dim: int, shape: dict[str, Any]) -> ConvexSet:
-    if kind == "simplex":
-        total = shape["total"]
-        floor = shape["floor"]
-        return Simplex(dim, total) if floor is None else CappedSimplex(dim, total, total, floor)
-    if kind == "capped-simplex":
-        return CappedSimplex(dim, shape["total"], shape["cap"], shape["floor"])
-    if kind == "box":
-        lower = coordinates(shape["lower"], "lower", "replay", dim)
-        upper = coordinates(shape["upper"], "upper", "replay", dim)
-        return Box(lower, upper)
-    if kind == "ball":
+            shapes = [shape for shape, names in SHAPES.items() if name in names]
+            wanted = f"{write_option(name)} needs {write_option('domain', *shapes)}"
+            raise InvalidInput(f"{wanted}, got {domain}. Leave one of them out.")
+    shape = takes | given
+    if domain == "box":
+        return Box(*(coordinates(shape[name], name, dim) for name in ("lower", "upper")))
+    if domain == "ball":
         return L2Ball(dim, shape["radius"])
-    return _read_polytope(shape["polytope"], dim)
+    if domain == "polytope":
+        return _check_dimension(_read_polytope(shape["polytope"]), dim)
+    if shape["floor"] is None:
+        return Simplex(dim, shape["total"])
+    return CappedSimplex(dim, shape["total"], shape.get("cap", shape["total"]), shape["floor"])
 
 
-def _check_dimension(domain: ConvexSet, dim: int, name: str) -> Any:
+def _check_dimension(domain: ConvexSet, dim: int) -> ConvexSet:
     if domain.dim != dim:
-        wanted = f"a set in R^{dim}, one coordinate per column"
-        raise invalid("replay", wanted, name, domain, "match the dimensions")
+        raise InvalidInput(
+            f"The data have {dim} columns, but the domain has {domain.dim} coordinates: {domain}."
+        )
     return domain
 
 
 def _choose_family(costs: str | Family, short: Any, excess: Any) -> Family:
     if costs != "pinball" and (short is not None or excess is not None):
         wanted = (
-            f"{write_option('costs', 'pinball')} for {write_option('short')} and {write_option('excess')}"
+            f"{write_option('short')} and {write_option('excess')} need {write_option('costs', 'pinball')}"
         )
-        raise invalid("replay", wanted, "costs", costs, "leave one of them out")
+        raise InvalidInput(f"{wanted}, got {costs}. Leave one of them out.")
     if isinstance(costs, Family):
         if costs.extras:
-            wanted = "a family whose rows have one number per coordinate"
-            raise invalid("replay", wanted, "costs", costs, "play it with run(learner, family.costs(rows))")
+            wanted = "costs must be a family whose rows have one number per coordinate"
+            raise InvalidInput(f"{wanted}, got {costs}. Play it with run(learner, family.costs(rows)).")
         return costs
-    one_of(costs, "costs", "replay", tuple(COSTS))
+    one_of(costs, "costs", tuple(COSTS))
     if costs != "pinball":
         return COSTS[costs]()
-    shortage = _check_price(short, "short")
-    surplus = _check_price(excess, "excess")
+    shortage = _check_unit_cost(short, "short")
+    surplus = _check_unit_cost(excess, "excess")
     ratios = np.divide.outer(shortage, surplus)
     if not (ratios.min() >= SMALLEST_OPTION and ratios.max() <= LARGEST_OPTION):
-        condition = (
-            f"{write_option('short')} and {write_option('excess')} within a factor of {LARGEST_OPTION:g}"
-        )
-        raise invalid("replay", condition, "short", short, "bring them nearer to each other")
+        both = f"{write_option('short')} and {write_option('excess')}"
+        raise InvalidInput(f"{both} must be within a factor of {LARGEST_OPTION:g}, got {short} and {excess}.")
     return Pinball(shortage, surplus)
 
 
-def _check_price(price: Any, name: str) -> Any:
-    if price is None:
+def _check_unit_cost(cost: Any, name: str) -> Any:
+    if cost is None:
         return 1.0
-    if isinstance(price, Sequence):
-        return [positive(each, name, "replay") for each in price]
-    return positive(price, name, "replay")
+    if isinstance(cost, Sequence):
+        return [positive(each, name) for each in cost]
+    return positive(cost, name)
 
 
 def _choose_movement(
@@ -285,26 +285,27 @@ def _choose_movement(
         return movement.replace(weight=move_cost * np.asarray(movement.weight))
     if up is not None or down is not None:
         if movement not in (None, "l1"):
-            wanted = f"{write_option('movement', 'l1')} for {write_option('up')} and {write_option('down')}"
-            raise invalid("replay", wanted, "movement", movement, "leave it out")
+            wanted = f"{write_option('up')} and {write_option('down')} need {write_option('movement', 'l1')}"
+            raise InvalidInput(f"{wanted}, got {movement}. Leave it out.")
         return AsymmetricMovement(move_cost, up=1.0 if up is None else up, down=1.0 if down is None else down)
     if movement is None:
         return suit_movement(domain, move_cost)
-    return as_movement(movement, "replay", move_cost)
+    return as_movement(movement, move_cost)
 
 
-def _read_polytope(file: Path | str | None, dim: int) -> Polytope:
+def _read_polytope(file: Path | str | None) -> Polytope:
     """Read {x : A x <= b} from a JSON file with A and b."""
     if file is None:
-        remedy = f"write {write_option('polytope', 'set.json')}"
-        raise invalid("replay", "a file with A and b", "polytope", None, remedy)
+        raise InvalidInput(
+            f"A polytope needs a JSON file with A and b. Write {write_option('polytope', 'set.json')}."
+        )
     try:
         about = json.loads(Path(file).read_text(encoding="utf-8"))
         sides = about["A"], about["b"]
     except (OSError, ValueError, KeyError, TypeError, RecursionError) as failed:
         reason = f"{type(failed).__name__}: {failed}"
-        raise invalid("replay", "a JSON file with A and b", "polytope", file, reason) from failed
-    return _check_dimension(Polytope(*sides), dim, "polytope")
+        raise InvalidInput(f"polytope must be a JSON file with A and b, got {file} ({reason}).") from failed
+    return Polytope(*sides)
 
 
 def check_plausible(source: Source, setup: Setup) -> None:
@@ -313,8 +314,9 @@ def check_plausible(source: Source, setup: Setup) -> None:
     if isinstance(setup.domain, Simplex | CappedSimplex) and source.dim == 1:
         box = write_option("domain", "box")
         limit = write_option("upper", _round_out(float(rows.max())))
-        remedy = f"with one column everybody plays the total; write {box} and {limit}"
-        raise invalid("replay", "two columns or more to share a total", "columns", source.columns, remedy)
+        raise InvalidInput(
+            f"A simplex shares a total among columns, got one column. Write {box} and {limit}."
+        )
     if isinstance(setup.domain, Box) and code_of(setup.family) == LINEAR:
         _check_signs(rows)
     elif isinstance(setup.domain, Box) and setup.family.near_rows:
@@ -333,7 +335,7 @@ def list_warnings(source: Source, setup: Setup) -> list[str]:
     elif len(constant):
         what = "This column never changes" if len(constant) == 1 else "These columns never change"
         found.append(f"{what}: {', '.join(constant)}.")
-    if float(np.max(setup.movement.weight)) == 0.0:
+    if setup.move_cost == 0.0:
         found.append("Moving costs nothing here, so laziness has nothing to save.")
     if isinstance(setup.domain, Box) and setup.family.near_rows:
         outside = np.maximum(*_measure_outside(setup.domain, rows)) >= OUTSIDE_SHARE
@@ -358,9 +360,11 @@ def _check_signs(rows: Array) -> None:
     if ((low >= 0.0) | (rows.max(axis=0) <= 0.0)).all():
         sign = "positive" if (low >= 0.0).all() else "of one sign"
         demands = f"{write_option('costs', 'pinball')} if rows are demands to be met"
-        shares = f"{write_option('domain', 'simplex')} if they are prices of shares"
-        remedy = f"the best decision is then always the same corner; write {demands}, {shares}"
-        raise invalid("replay", "linear costs on a box that change sign", "costs", f"all {sign}", remedy)
+        shares = f"{write_option('domain', 'simplex')} if they are costs of shares"
+        message = (
+            f"Linear costs on a box must change sign, but all are {sign}: the same corner is always best."
+        )
+        raise InvalidInput(f"{message} Write {demands}, {shares}.")
 
 
 def _check_box(source: Source, box: Box, rows: Array) -> None:
@@ -373,18 +377,17 @@ def _check_box(source: Source, box: Box, rows: Array) -> None:
     if above[i] < below[i]:
         side, option, limit, reach = "below", "lower", box.lower[i], rows[:, i].min()
     half = f"half of them beyond {np.median(rows[:, i]):.4g}"
-    found = f"{outside[i]:.0%} {side} {write_option(option, limit)}, {half}"
-    remedy = f"write {write_option(option, _round_out(float(reach)))}"
-    raise invalid("replay", "rows within the box", f"column {source.columns[i]}", found, remedy)
+    found = f"{outside[i]:.0%} of column {source.columns[i]} are {side} {write_option(option, limit)}, {half}"
+    remedy = f"Write {write_option(option, _round_out(float(reach)))}."
+    raise InvalidInput(f"Rows must be within the box, but {found}. {remedy}")
 
 
 def _check_total(domain: Simplex, rows: Array) -> None:
     sums = rows.sum(axis=1)
     if (sums > 2.0 * domain.total).mean() >= OUTSIDE_SHARE:
-        found = f"rows that add up to {np.median(sums):.4g}"
         total = write_option("total", _round_out(float(sums.max())))
-        remedy = f"write {total}, or {write_option('domain', 'box')}"
-        raise invalid("replay", f"rows near a total of {domain.total:g}", "trace", found, remedy)
+        found = f"Rows add up to {np.median(sums):.4g}, far from the total of {domain.total:g}"
+        raise InvalidInput(f"{found}. Write {total}, or {write_option('domain', 'box')}.")
 
 
 def _round_out(value: float) -> float:

@@ -15,7 +15,7 @@ from weakref import finalize
 import numpy as np
 
 from klazy.base.cells import INDEX, MISSING, SEPARATORS, TIMES, is_missing, name_index
-from klazy.base.checks import LARGEST, Array, invalid, one_of, real_array
+from klazy.base.checks import LARGEST, Array, InvalidInput, one_of, real_array
 from klazy.base.install import make_missing
 from klazy.base.options import write_option
 from klazy.live.rows import FILLS
@@ -89,7 +89,7 @@ def _open_file(path: Path) -> Table:
         return Table(path.name, _rename(pl.scan_parquet(place, glob=False)))
     if suffix in EXCEL_FILES:
         return Table(path.name, _rename(_read_excel(path)))
-    raise invalid("replay", "a .csv, .tsv, .txt, .xlsx or .parquet file", "file", path, "convert it")
+    raise InvalidInput(f"The file must be a .csv, .tsv, .txt, .xlsx or .parquet file, got {path}.")
 
 
 def _split_lines(path: Path) -> Iterator[tuple[str, list[str]]]:
@@ -107,10 +107,9 @@ def _read_names(path: Path) -> tuple[str, list[str]]:
     separator, names = next(_split_lines(path), ("", []))
     kinds, _, _ = read_stamps(pl.Series(names, dtype=pl.String))
     if not names:
-        raise invalid("replay", "a column of numbers", "columns", names, "one column per coordinate")
+        raise InvalidInput(f"{path} must have a column of numbers, but its first line is empty.")
     if (kinds >= 0).all():
-        remedy = "add a line of names"
-        raise invalid("replay", "column names in the first line", "first line", names, remedy)
+        raise InvalidInput(f"The first line of {path} must have the names of the columns, got {names}.")
     return separator, _check_names(names)
 
 
@@ -122,9 +121,8 @@ def check_lengths(data: Any) -> None:
     for row, (_, cells) in enumerate(_split_lines(Path(data))):
         count = count or len(cells)
         if len(cells) != count and cells:
-            found = f"{len(cells)} cells"
-            raise invalid(
-                "replay", f"{count} cells in every row", f"row {row} with", found, "correct the file"
+            raise InvalidInput(
+                f"Every row of {data} must have {count} cells, but row {row} has {len(cells)}."
             )
 
 
@@ -138,7 +136,7 @@ def _check_names(names: Sequence[Any]) -> list[str]:
     """Check that each column has a name of its own; a first one without a name is an index."""
     found = name_index([str(name) for name in names])
     if len(set(found)) < len(found) or "" in found:
-        raise invalid("replay", "a name for each column, each once", "first line", list(names), "name them")
+        raise InvalidInput(f"Each column must have a name of its own, got {list(names)}.")
     return found
 
 
@@ -151,8 +149,9 @@ def _read_excel(path: Path) -> "polars.DataFrame":
     try:
         return pl.read_excel(path)
     except ModuleNotFoundError as missing:
-        owner = f"replay of {path.suffix} files"
-        raise make_missing(owner, missing.name or "fastexcel", "excel") from missing
+        raise make_missing(
+            f"replay of {path.suffix} files", missing.name or "fastexcel", "excel"
+        ) from missing
     # Engines have exceptions of their own.
     except Exception as failed:
         raise OSError(str(failed)) from failed
@@ -180,11 +179,11 @@ def _convert_array(data: Any) -> "polars.DataFrame":
     import polars as pl
 
     # Missing numbers are found later, where they may be filled.
-    values = real_array(data, "data", "replay", limit=np.inf)
+    values = real_array(data, "data", limit=np.inf)
     if values.ndim == 1:
         values = values[:, None]
     if values.ndim != 2:
-        raise invalid("replay", "shape (T, d)", "data of shape", values.shape, "give one row per round")
+        raise InvalidInput(f"data must have shape (T, d), one row per round, got {values.shape}.")
     return pl.DataFrame(values, schema=[f"x{i + 1}" for i in range(values.shape[1])])
 
 
@@ -196,12 +195,12 @@ def explain_failures(data: Any) -> Iterator[None]:
     try:
         yield
     except FileNotFoundError as failed:
-        raise invalid("replay", "a file that is there", "file", data, "check the path") from failed
+        raise InvalidInput(f"There is no file {data}.") from failed
     except (OSError, UnicodeError, csv.Error, pl.exceptions.PolarsError) as failed:
         if isinstance(failed, pl.exceptions.PolarsError):
             check_lengths(data)
-        lines = str(failed).splitlines() or [type(failed).__name__]
-        raise invalid("replay", "a file that can be read", "file", data, lines[0]) from failed
+        reason = (str(failed).splitlines() or [type(failed).__name__])[0]
+        raise InvalidInput(f"{data} cannot be read: {reason}.") from failed
 
 
 def read_stamps(cells: "polars.Series") -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -289,7 +288,7 @@ class Source:
         without: Sequence[str] = (),
     ) -> None:
         if fill is not None:
-            one_of(fill, "fill", "replay", FILLS)
+            one_of(fill, "fill", FILLS)
         self.fill: Any = fill
         self.filled = 0
         self.T = 0
@@ -322,10 +321,10 @@ class Source:
             known += (~np.isnan(values)).sum(axis=0)
             self.T += len(values)
         if not self.T:
-            raise invalid("replay", "rows", "file", self.title, "it has none")
+            raise InvalidInput(f"{self.title} has no rows.")
         if not known.all():
-            column = f"column {self.columns[int(known.argmin())]}"
-            raise invalid("replay", "numbers in every column", column, "missing in all rows", "leave it out")
+            column = self.columns[int(known.argmin())]
+            raise InvalidInput(f"Column {column} has no numbers: all its cells are missing. Leave it out.")
         if stamps:
             self._check_stamps(table, *map(np.concatenate, zip(*stamps, strict=True)))
         spool.flush()
@@ -334,22 +333,20 @@ class Source:
     def _check_numbers(self, table: Table, values: Array, positive: bool) -> None:
         """Reject the first cell of a batch that is missing, no number or out of range."""
         gaps = np.isnan(values)
-        conditions = {
-            f"a number within +-{LARGEST:g} in every cell": np.abs(values) > LARGEST,
-            "numbers above zero": (values <= 0.0) & positive,
-            "no missing cell": gaps & (self.fill is None),
-        }
-        wrong = np.logical_or.reduce(list(conditions.values()))
+        large = np.abs(values) > LARGEST
+        wrong = large | (gaps & (self.fill is None)) | ((values <= 0.0) & positive)
         if not wrong.any():
             return
         at, i = np.argwhere(wrong)[0].tolist()
-        condition = next(name for name, fails in conditions.items() if fails[at, i])
-        remedy = "correct the file"
-        if gaps[at, i]:
-            remedy += f", or choose {write_option('fill', *FILLS)}"
-        where = f"row {self.T + at + 1}, column {self.columns[i]}"
+        where = f"Row {self.T + at + 1}, column {self.columns[i]}"
         cell = table.read_cell(self.T + at, self.columns[i])
-        raise invalid("replay", condition, where, cell, remedy)
+        if gaps[at, i]:
+            raise InvalidInput(
+                f"{where} is missing, got {cell}. Fill it with {write_option('fill', *FILLS)}."
+            )
+        if large[at, i]:
+            raise InvalidInput(f"{where} must be a number within +-{LARGEST:g}, got {cell}.")
+        raise InvalidInput(f"{where} must be above 0, got {cell}.")
 
     def _check_stamps(self, table: Table, kinds: Array, walls: Array, instants: Array) -> None:
         """Reject the first time stamp that is none, of another kind than the first, or not later than the one before."""
@@ -363,21 +360,21 @@ class Source:
             return
         at = int(wrong.argmax())
         column = self.time or ""
-        where = f"row {at + 1}, column {column}"
+        where = f"Row {at + 1}, column {column}"
         cell = table.read_cell(at, column)
         if kinds[at] < 0:
-            remedy = f"correct it, or name another column by {write_option('time')}"
-            raise invalid("replay", "a number or an ISO date as time", where, cell, remedy)
-        after = f"{cell} after {table.read_cell(at - 1, column)}"
+            other = f"Choose another column with {write_option('time')}."
+            raise InvalidInput(f"{where} must be a number or an ISO date, got {cell}. {other}")
+        after = f"got {cell} after {table.read_cell(at - 1, column)}"
         if kinds[at] != self.kind:
-            wanted = f"time stamps of one kind, {STAMP_KINDS[self.kind]}"
-            raise invalid("replay", wanted, where, after, "write all the same way")
-        wanted = "no time stamp twice" if steps[at] == 0 else "time stamps that ascend"
-        remedy = "sort the file and merge such rows"
+            raise InvalidInput(f"{where}: time stamps must all be {STAMP_KINDS[self.kind]}, {after}.")
+        message = (
+            f"{where}: time stamps must ascend, {after}. Sort the file and merge rows with the same time."
+        )
         when = to_datetime(self.times[at])
         if self.kind == NAIVE and when.hour < 4 and when.month in (9, 10, 11):
-            remedy += "; where clocks went back, write times in UTC or with their offset"
-        raise invalid("replay", wanted, where, after, remedy)
+            message += " Where clocks went back, write times in UTC or with their offset."
+        raise InvalidInput(message)
 
     def _fill_gaps(self) -> None:
         import polars as pl
@@ -391,16 +388,17 @@ class Source:
             self.filled = int((~complete).sum())
             self.T -= self.filled
             if not self.T:
-                raise invalid("replay", "rows", "file", self.title, "it has none that are complete")
+                raise InvalidInput(f"{self.title} has no complete rows.")
         elif self.fill is not None:
             for i, column in enumerate(self.columns):
                 cells = pl.Series(np.array(self._values[:, i])).fill_nan(None)
                 self.filled += cells.null_count()
                 self._values[:, i] = cells.fill_null(strategy=self.fill).to_numpy()
                 if np.isnan(self._values[0, i]):
-                    remedy = f"correct it, or choose {write_option('fill', 'zero', 'drop')}"
-                    where = f"row 1, column {column}"
-                    raise invalid("replay", "a first row to fill forward from", where, "missing", remedy)
+                    other = write_option("fill", "zero", "drop")
+                    raise InvalidInput(
+                        f"Row 1, column {column} is missing, with nothing to fill from. Use {other}."
+                    )
 
     @property
     def dim(self) -> int:
@@ -498,8 +496,7 @@ def _find_time_column(table: Table, wanted: str | None) -> str | None:
     """Find the column of that name; else one with a usual name, an index, or dates in its first row."""
     names = table.frame.collect_schema().names()
     if wanted is not None and wanted not in names:
-        condition = f"a column of the file ({', '.join(names)})"
-        raise invalid("replay", condition, "time", wanted, "choose one of these")
+        raise InvalidInput(f"time must be a column of the data ({', '.join(names)}), got {wanted!r}.")
     usual = [name for name in names if name.lower() in TIMES]
     if names[:1] == [INDEX]:
         usual.append(INDEX)
@@ -515,11 +512,11 @@ def _choose_columns(
     names = table.frame.collect_schema().names()
     for name in (*(only or ()), *without):
         if name not in names:
-            condition = f"columns of the file ({', '.join(names)})"
-            raise invalid("replay", condition, "baseline", name, "choose from these, or give a file")
+            known = ", ".join(names)
+            raise InvalidInput(f"baseline must be a file or columns of the data ({known}), got {name!r}.")
     chosen = only or [name for name in names if name != time and name not in without]
     if not chosen:
-        raise invalid("replay", "a column of numbers", "columns", names, "one column per coordinate")
+        raise InvalidInput(f"The data must have a column of numbers, got {names}.")
     return list(chosen)
 
 

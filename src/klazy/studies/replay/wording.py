@@ -8,7 +8,7 @@ import numpy as np
 
 from klazy.families import LogWealth, Rewards
 from klazy.studies.contenders import FIXED
-from klazy.studies.replay.scoring import BASELINE
+from klazy.studies.replay.scoring import BASELINE, OPTIMUM
 from klazy.studies.tuning import Score
 
 if TYPE_CHECKING:
@@ -26,7 +26,8 @@ UNITS = ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"))
 # Digits of a usual number of a column, and of one where fewer would show two different numbers alike.
 DIGITS = 4
 MOST_DIGITS = 6
-OPTIMUM = "optimum in hindsight"
+# The end of a sentence about a difference that the data do not decide.
+UNCERTAIN = "which is within the margin of error"
 # The headings of the columns with costs.
 HEADINGS = {
     "hitting": "operating",
@@ -114,12 +115,11 @@ def _describe_savings(found: "Report") -> str:
     best = format_contender(found.best)
     if verdict == "perhaps":
         start = "Keep doing what you do for now" if has_baseline else "No saving is certain"
-        return f"{start}: {best} paid {_format_saving(found, saved[0])} less than {now}, which may be chance."
-    parts = [
-        f"{_format_saving(found, saving)} against {_name(found, saving.against)}"
-        for saving in saved
-        if saving.cost != 0.0
-    ]
+        return f"{start}: {best} paid {_format_saving(found, saved[0])} less than {now}, {UNCERTAIN}."
+    parts = []
+    for saving in saved:
+        if saving.cost != 0.0:
+            parts.append(f"{_format_saving(found, saving)} against {_name(found, saving.against)}")
     verb = "gained" if isinstance(found.setup.family, Rewards) else "saved"
     return f"You would have {verb} {' and '.join(parts)}, with {best}."
 
@@ -160,10 +160,11 @@ def _describe_laziness(found: "Report") -> str:
     if verdict == "does not help":
         reason = explain_laziness(found, other)
         return f"Laziness does not help here: the best lazy learner, {name}, paid {paid}. {reason}"
-    switching = f"{_format(found, lazy.switching)} for moving, {other.name} {_format(found, other.switching)}"
+    theirs = f"that of {other.name} {_format(found, other.switching)}"
+    switching = f"Its switching cost was {_format(found, lazy.switching)}, {theirs}."
     if verdict == "perhaps":
-        return f"Laziness may help: {name} paid {paid}, which may be chance. It paid {switching}."
-    text = f"Laziness helps: {name} paid {paid}. It paid {switching}."
+        return f"Laziness may help: {name} paid {paid}, {UNCERTAIN}. {switching}"
+    text = f"Laziness helps: {name} paid {paid}. {switching}"
     if lazy.name == "k-lazyGD":
         decay = _format(found, found.score("Decay").cost)
         luck = "if costs happen to change in step with the clock, that is luck"
@@ -223,7 +224,7 @@ def format_parameters(parameters: dict[str, float]) -> str:
 
 def describe_winners(reports: "list[Report]") -> str:
     """Write which contender wins at which move costs."""
-    rows = sorted(tabulate_prices(reports), key=lambda row: row["move_cost"])
+    rows = sorted(tabulate_move_costs(reports), key=lambda row: row["move_cost"])
     parts = []
     start: dict[str, Any] = rows[0]
     for row, following in zip(rows, [*rows[1:], {"best": None}], strict=True):
@@ -257,45 +258,41 @@ def describe_folds(found: "Report") -> str:
 
 def tabulate_scores(found: "Report") -> list[dict[str, Any]]:
     """Make a row per contender, the best first, and one of the optimum at the end; numbers in full."""
-    bound = None if found.optimum is None else found.optimum.lower_bound
-    rows = []
-    for score in (*found.scores, *([] if found.optimum is None else [found.optimum])):
-        parameters = getattr(score, "parameters", {})
-        cost = score.hitting + score.switching
-        rows.append(
-            {
-                "contender": getattr(score, "name", OPTIMUM),
-                "chosen": format_parameters(parameters),
-                "parameters": parameters,
-                "hitting": score.hitting,
-                "switching": score.switching,
-                "cost": cost,
-                "above_the_optimum": None if bound is None else max(cost - bound, 0.0),
-                "moves": getattr(score, "moves", None),
-                "candidates": getattr(score, "candidates", None),
-                "edge": ", ".join(getattr(score, "at_limit", ())),
-            }
-        )
-    return rows
+    optimum = [] if found.optimum is None else [found.optimum]
+    return [
+        {
+            "contender": score.name,
+            "chosen": format_parameters(score.parameters),
+            "parameters": score.parameters,
+            "hitting": score.hitting,
+            "switching": score.switching,
+            "cost": score.cost,
+            "above_the_optimum": found.above_optimum(score.cost),
+            "moves": score.moves,
+            "candidates": score.candidates,
+            "at_grid_limit": ", ".join(score.at_limit),
+        }
+        for score in (*found.scores, *optimum)
+    ]
 
 
-def tabulate_prices(reports: "list[Report]") -> list[dict[str, Any]]:
+def tabulate_move_costs(reports: "list[Report]") -> list[dict[str, Any]]:
     """Make a row per move cost: who paid least, how much, and how far it moved."""
     rows = []
     for found in reports:
-        price = float(np.max(found.setup.movement.weight))
         best = found.best
-        bound = None if found.optimum is None else found.optimum.lower_bound
+        move_cost = found.setup.move_cost
+        saving = found.savings[FIXED]
         rows.append(
             {
-                "move_cost": price,
+                "move_cost": move_cost,
                 "best": best.name,
                 "parameters": best.parameters,
                 "cost": best.cost,
-                "above_the_optimum": None if bound is None else max(best.cost - bound, 0.0),
-                "movement": best.switching / price if price > 0.0 else None,
-                "saved": found.savings[FIXED].cost,
-                "half": found.savings[FIXED].half,
+                "above_the_optimum": found.above_optimum(best.cost),
+                "movement": best.switching / move_cost if move_cost > 0.0 else None,
+                "saved": saving.cost,
+                "half": saving.half,
             }
         )
     return rows
@@ -323,13 +320,22 @@ def write_table(found: "Report", shown: int | None = None) -> list[dict[str, Any
     if shown is not None:
         always = (BASELINE, FIXED, OPTIMUM)
         rows = [row for at, row in enumerate(rows) if at < shown or row["contender"] in always]
-    unit = f" ({found.unit})" if found.unit else ""
-    columns = {"contender": [row["contender"] for row in rows], "chosen": [row["chosen"] for row in rows]}
-    for name, heading in HEADINGS.items():
-        columns[heading + unit] = format_column([row[name] for row in rows])
-    columns["moves"] = [row["moves"] for row in rows]
-    columns["at grid limit"] = [row["edge"] for row in rows]
-    return [dict(zip(columns, cells, strict=True)) for cells in zip(*columns.values(), strict=True)]
+    texts = {name: format_column([row[name] for row in rows]) for name in HEADINGS}
+    return [
+        {
+            "contender": row["contender"],
+            "chosen": row["chosen"],
+            **{add_unit(found, heading): texts[name][at] for name, heading in HEADINGS.items()},
+            "moves": row["moves"],
+            "at grid limit": row["at_grid_limit"],
+        }
+        for at, row in enumerate(rows)
+    ]
+
+
+def add_unit(found: "Report", label: str) -> str:
+    """Add the unit of costs to a label, if there is one."""
+    return f"{label} ({found.unit})" if found.unit else label
 
 
 def write_plainly(rows: list[dict[str, Any]]) -> str:

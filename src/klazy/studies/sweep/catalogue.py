@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, get_origin, get_type_hints
 import numpy as np
 
 from klazy import learners, sequences
-from klazy.base.checks import InvalidInput, invalid
+from klazy.base.checks import InvalidInput
 from klazy.costs import Costs, LinearCosts
 from klazy.kernels.codes import LINEAR, code_of
 from klazy.learners import Learner, MemoryGD, presets
@@ -25,7 +25,7 @@ from klazy.sets import ConvexSet, L2Ball
 from klazy.studies.installed import list_installed, load_installed
 
 Point = dict[str, Any]  # the value of every key
-CONTEXT = ("seed", "domain", "T", "G", "movement", "movement_weight", "family", "start", "prior", "hints")
+CONTEXT = ("seed", "domain", "T", "G", "movement", "move_cost", "family", "start", "prior", "hints")
 MOVEMENT_KINDS: dict[str, type[Movement]] = {"l2": L2Movement, "l1": L1Movement, "tv": TVMovement}
 
 
@@ -114,15 +114,19 @@ def find_entry(name: str, kind: str) -> CatalogueEntry:
         return known[name]
     module, colon, function = name.partition(":")
     if not colon and not is_installed(name, kind):
-        raise InvalidInput(f"one of {', '.join(known)}, or module:function for one's own")
+        names = ", ".join(known)
+        raise InvalidInput(f"{kind} must be one of {names}, or a module:function of your own, got {name!r}.")
     try:
         found = getattr(import_module(module), function) if colon else load_installed(name)
     # The module of another author may raise anything when it is imported.
     except Exception as failed:
-        raise InvalidInput(f"a function that can be imported ({type(failed).__name__}: {failed})") from failed
+        raise InvalidInput(f"{name} cannot be imported: {type(failed).__name__}: {failed}.") from failed
     wanted = Scenario if kind == "recipe" else Learner
     if not _returns(found, wanted):
-        raise InvalidInput(f"a function that says what it returns, `-> {wanted.__name__}`, or such a class")
+        kind_name = wanted.__name__
+        raise InvalidInput(
+            f"{name} must be a function annotated with `-> {kind_name}`, or a {kind_name} class."
+        )
     if kind == "recipe":
         return _make_entry(found, context=("seed",))
     return _make_entry(found)
@@ -156,18 +160,17 @@ def make_scenario(recipe: str, point: Point, seed: Any) -> Scenario:
         point = {"seed": seed} | point
     made = found.make(**point)
     if not isinstance(made, Scenario) or not isinstance(made.costs, Costs):
-        raise invalid(
-            recipe, "to return a Scenario with costs", "it", type(made).__name__, "see klazy.sequences"
-        )
+        raise InvalidInput(f"{recipe} must return a Scenario with costs, got {type(made).__name__}.")
     if np.shape(made.comparator) != (made.costs.T, made.costs.dim):
-        wanted = f"a comparator of shape {(made.costs.T, made.costs.dim)}"
-        raise invalid(recipe, wanted, "its shape", np.shape(made.comparator), "give a point per round")
+        wanted = (made.costs.T, made.costs.dim)
+        shape = np.shape(made.comparator)
+        raise InvalidInput(f"The comparator of {recipe} must have shape {wanted}, got {shape}.")
     return made
 
 
 def depends_on_price(rule: str) -> bool:
     """Return True if a learner of this rule is given the move cost."""
-    return not {"movement", "movement_weight"}.isdisjoint(find_entry(rule, "rule").context)
+    return not {"movement", "move_cost"}.isdisjoint(find_entry(rule, "rule").context)
 
 
 def needs_gradients(rule: str) -> bool:
@@ -188,7 +191,7 @@ def make_learner(
         "T": lambda: costs.T,
         "G": lambda: _find_largest_gradient(rule, costs),
         "movement": lambda: movement,
-        "movement_weight": lambda: movement.weight,
+        "move_cost": lambda: movement.weight,
         "family": lambda: costs.family,
     }
     given = {name: facts[name]() for name in found.context if name in facts}
@@ -199,16 +202,14 @@ def make_learner(
             point["sigma"] = Sqrt(c)
     made = found.make(**given, **point)
     if not isinstance(made, Learner):
-        raise invalid(
-            rule, "to return a Learner", "it", type(made).__name__, "derive it from klazy.types.Learner"
-        )
+        raise InvalidInput(f"{rule} must return a klazy.types.Learner, got {type(made).__name__}.")
     return made
 
 
 def _find_largest_gradient(rule: str, costs: Costs) -> float:
     """Return the largest norm of a gradient; only linear costs have gradients that do not depend on the point."""
     if code_of(costs) != LINEAR:
-        raise invalid(rule, "linear costs, to be told G", "costs", costs, "give G as a key of your own rule")
+        raise InvalidInput(f"{rule} needs linear costs, from which G is known, got {costs}.")
     return float(np.linalg.norm(costs.arrays()[0], axis=1).max())
 
 

@@ -7,14 +7,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from klazy import show
-from klazy.base.checks import Array, invalid
+from klazy.base.checks import Array, InvalidInput
+from klazy.base.options import write_option
 from klazy.studies.sweep.frame import LEARNER_COLUMNS, SETTING, choose_best, find_varying
 
 if TYPE_CHECKING:
     import polars
 
 AXIS_COLUMNS = ("k", "m", "kappa", "sigma", "c", "length", "phases", "period", "settled", "T", "dim")
-AXIS_COLUMNS += ("movement_weight",)
+AXIS_COLUMNS += ("move_cost",)
 PANELS = 12  # of a figure
 LOG_RATIO = 8.0  # the ratio of the largest to the least value from which on an axis is logarithmic
 Figures = Iterator[tuple[str, "show.Figure"]]
@@ -29,10 +30,12 @@ def draw_cells(cells: "polars.DataFrame", label: str, x: str | None = None, y: s
     free = [name for name in AXIS_COLUMNS if name in find_varying(cells)]
     for name in (x, y):
         if name is not None and name not in free:
-            remedy = f"choose among {', '.join(free)}" if free else "there is nothing to draw"
-            raise invalid("sweep plot", "a parameter with several values", "axis", name, remedy)
+            others = ", ".join(free) or "none"
+            raise InvalidInput(f"An axis must have several values, got {name}. Those that do: {others}.")
     if y is not None and x is None:
-        raise invalid("sweep plot", "x with y", "y", y, "name both for a heat map, x alone for lines")
+        raise InvalidInput(
+            f"{write_option('y')} needs {write_option('x')}, too, got {y} only. Name x alone for lines."
+        )
     own = [name for name in free if name in LEARNER_COLUMNS]
     given = [name for name in free if name in SETTING]
     if x is not None and y is not None:

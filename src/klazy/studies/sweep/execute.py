@@ -8,7 +8,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from klazy.base.checks import invalid, whole
+from klazy.base.checks import InvalidInput, integer
+from klazy.base.options import write_option
 from klazy.base.parallel import WorkerLost, Workers, open_workers
 from klazy.game.device import choose_device, name_device
 from klazy.studies.results import ResultStore, ResultWriter, load_rows
@@ -162,12 +163,14 @@ def sweep(
     [(1, 97.5), (5, 97.5), (10, 91.5)]
     """
     if jobs is not None:
-        jobs = whole(jobs, "jobs", "sweep", "jobs >= 1", "leave it out for all cores")
+        jobs = integer(jobs, "jobs", "Leave it out for all cores.")
     asked = study.device if device is None else device
-    chosen = choose_device("sweep", asked)
+    chosen = choose_device(asked)
     if chosen == "cuda" and backend != "local":
-        remedy = "take device='cpu' on a cluster"
-        raise invalid("sweep", "backend='local' for a GPU", "backend", backend, remedy)
+        raise InvalidInput(
+            f"A GPU needs {write_option('backend', 'local')}, got {backend!r}. "
+            f"Use {write_option('device', 'cpu')} on a cluster."
+        )
     started = time.perf_counter()
     tasks = list_tasks(study)
     keys = list_keys(tasks)
@@ -199,7 +202,7 @@ def _open_store(folder: Path, study: Study, keys: "polars.Series", retry_failed:
     """Open the store in a folder, and write there which study is played."""
     import polars as pl
 
-    store = ResultStore(folder, "sweep")
+    store = ResultStore(folder)
     store.write_text(STUDY, study.model_dump_json(indent=1))
     if retry_failed:
         store.forget(pl.col("key").is_in(keys.implode()) & pl.col("error").is_not_null())
@@ -263,10 +266,11 @@ def load_sweep(folder: Path | str) -> "polars.DataFrame":
     ValueError
         If there are no runs in the folder.
     """
-    rows = load_rows(Path(folder), "sweep")
+    rows = load_rows(Path(folder))
     if rows is None:
-        remedy = "run `klazy sweep study.toml --out FOLDER`"
-        raise invalid("load_sweep", "the folder of a sweep", "folder", folder, remedy)
+        raise InvalidInput(
+            f"{folder} has no runs. `klazy sweep study.toml --out {folder}` plays a study into it."
+        )
     return rows
 
 
@@ -283,19 +287,13 @@ def load_study(folder: Path, *, trust: bool = False) -> "tuple[Study, polars.Dat
     try:
         data = json.loads(file.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as failed:
-        raise invalid(
-            "sweep plot", "the folder of a sweep", "folder", folder, f"play a study into it ({failed})"
-        ) from failed
+        raise InvalidInput(f"{folder} has no study that can be read: {failed}. Play one into it.") from failed
     study = Study.from_file(data, file, trust=trust)
     rows = load_sweep(folder)
     found = _order_rows(rows, list_keys(list_tasks(study)))
     if not len(found):
         versions = ", ".join(rows["version"].unique().sort())
-        raise invalid(
-            "sweep plot",
-            "runs of its study",
-            "runs",
-            f"{len(rows)} others of klazy {versions}",
-            "play the study again",
+        raise InvalidInput(
+            f"{folder} has no runs of its study, only {len(rows)} others of klazy {versions}. Play the study again."
         )
     return study, found

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import klazy
-from klazy.base.checks import invalid, one_of
+from klazy.base.checks import InvalidInput, one_of
+from klazy.base.options import write_option
 from klazy.studies.sweep.catalogue import RECIPES, Point
 from klazy.studies.sweep.player import RUN_SUMS, TaskResult
 from klazy.studies.sweep.tasks import Task, Team
@@ -23,13 +24,12 @@ KEYS |= dict.fromkeys(("sigma", "c", "m", "kappa"), float) | {"random_phases": b
 SCENARIO_COLUMNS = ("scenario", "T", "dim", "phases", "length", "random_phases", "settled", "period")
 SCENARIO_COLUMNS += ("scenario_options",)
 LEARNER_COLUMNS = ("learner", "sigma", "c", "k", "m", "kappa", "learner_options")
-PRICE = ("movement", "movement_weight")
+PRICE = ("movement", "move_cost")
 # Columns that the runs of a task have in common.
 TASK_COLUMNS = ("version", *SCENARIO_COLUMNS, "movement", "root", "seed")
 SETTING = (*SCENARIO_COLUMNS, *PRICE)  # what a learner cannot choose
 CELL = (*SCENARIO_COLUMNS, *LEARNER_COLUMNS, *PRICE)
 METRICS = (*RUN_SUMS[:2], "cost", *RUN_SUMS[2:])
-NAME_IT = "name it among the study's metrics and play it"
 CURVES = ("hitting_curve", "switching_curve")
 
 
@@ -74,7 +74,7 @@ def _describe_team(team: Team) -> "polars.DataFrame":
 
     schema = {name: make_schema()[name] for name in LEARNER_COLUMNS}
     rows = [_split_options(point, LEARNER_COLUMNS) | {"learner": rule} for rule, point in team.cells]
-    return pl.DataFrame(rows, schema=schema)[team.cell].with_columns(movement_weight=team.weights)
+    return pl.DataFrame(rows, schema=schema)[team.cell].with_columns(move_cost=team.weights)
 
 
 def _list_curves(task: Task, result: TaskResult) -> "polars.DataFrame":
@@ -112,7 +112,7 @@ def make_schema() -> dict[str, Any]:
 
     kinds: dict[type, Any] = {int: pl.Int64(), float: pl.Float64(), bool: pl.Boolean()}
     types = {name: kinds[kind] for name, kind in KEYS.items()}
-    types["movement_weight"] = pl.Float64()
+    types["move_cost"] = pl.Float64()
     columns = {name: types.get(name, pl.String()) for name in ("key", "version", *CELL)}
     columns |= dict.fromkeys(("root", "seed"), pl.Int64())
     columns |= dict.fromkeys(METRICS, pl.Float64())
@@ -153,17 +153,16 @@ def average_cells(
     """
     import polars as pl
 
-    one_of(metric, "metric", "sweep", METRICS)
+    one_of(metric, "metric", METRICS)
     known = rows.filter(pl.col(metric).is_not_null())
     if not len(known):
         failed = rows["error"].drop_nulls()
-        remedy = NAME_IT
         if len(rows) and len(failed) == len(rows):
-            remedy = f"all {len(rows)} runs failed, the first with {failed[0]}"
-        raise invalid("sweep", f"runs with {metric}", "runs", 0, remedy)
+            raise InvalidInput(f"All {len(rows)} runs failed, the first with {failed[0]}")
+        raise InvalidInput(f"No run has {metric}. Add it to the metrics of the study and play it again.")
     if held_out and (known["seed"].null_count() or known["seed"].max() == 0):
-        condition = "scenarios that are drawn, with several seeds"
-        raise invalid("sweep", condition, "held_out", held_out, "leave it out")
+        option = write_option("held_out")
+        raise InvalidInput(f"{option} needs random scenarios with several seeds. Leave it out.")
     if relative_to is not None:
         known = _relate(known, metric, relative_to, held_out)
     if not held_out:
@@ -195,14 +194,15 @@ def _relate(rows: "polars.DataFrame", metric: str, learner: str, held_out: bool)
     theirs = rows.filter(pl.col("learner") == learner)
     if not len(theirs):
         known = ", ".join(rows["learner"].unique(maintain_order=True))
-        condition = f"a learner of the study ({known})"
-        raise invalid("sweep", condition, "relative_to", learner, "choose one of these")
+        option = write_option("relative_to")
+        raise InvalidInput(f"{option} must be a learner of the study ({known}), got {learner!r}.")
     best = choose_best(average_cells(theirs, metric, held_out=held_out), SETTING).select(*CELL, "mean")
     base = theirs.join(best, on=CELL, nulls_equal=True)
     base = base.select(*SETTING, "seed", "mean", base=metric)
     if (best["mean"] == 0.0).any():
-        condition = f"a learner whose {metric} is not zero"
-        raise invalid("sweep", condition, "relative_to", learner, "choose another, or leave it out")
+        option = write_option("relative_to")
+        message = f"{option} must be a learner whose {metric} is not 0, got {learner}. Choose another."
+        raise InvalidInput(message)
     joined = rows.join(base, on=(*SETTING, "seed"), nulls_equal=True, maintain_order="left")
     more = 100.0 * (pl.col(metric) - pl.col("base")) / pl.col("mean").abs()
     return joined.with_columns(more.alias(metric)).drop("base", "mean")

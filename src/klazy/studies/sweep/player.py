@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from klazy.base.checks import Array, invalid
+from klazy.base.checks import Array, InvalidInput
+from klazy.base.options import write_option
 from klazy.costs import Costs
 from klazy.game.batch import run_batch
 from klazy.game.device import find_gpu_obstacle, play_learners
@@ -227,7 +228,9 @@ class TaskPlayer:
             return False
         obstacle = find_gpu_obstacle(learner, costs, movement)
         if obstacle is not None and self.strict:
-            raise invalid("sweep", "runs that a GPU plays", "learner", obstacle, "take --device auto or cpu")
+            raise InvalidInput(
+                f"A GPU does not play {obstacle}. Use {write_option('device', 'auto', 'cpu')}."
+            )
         return obstacle is None
 
 

@@ -30,14 +30,15 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
-from klazy.base.checks import InvalidInput, invalid
+from klazy.base.checks import InvalidInput
+from klazy.base.options import write_option
 from klazy.studies.sweep.catalogue import LEARNER_RULES, Point, check_point, find_entry
 
 CURVE_POINTS = 200  # of a curve
 MOST_VALUES = 100_000  # of a grid
 LARGEST_INTEGER = 2**63 - 1  # integer that a column holds
 SHOWN_LETTERS = 200  # letters of a value in a message
-REMEDY = "`klazy sweep --init` shows a study with every key"
+REMEDY = "`klazy sweep --init` shows a study with every key."
 Metric = Literal[
     "cost", "hitting", "switching", "dynamic_regret", "total_regret", "static_regret", "optimum_regret"
 ]
@@ -137,10 +138,12 @@ def _read_spec(kind: str, table: Any) -> Spec:
     if isinstance(table, Spec):
         return table
     name: Any = table.get(kind) if isinstance(table, dict) else None
+    if not isinstance(name, str):
+        raise _complain(f": {kind} must be a name, got {show(name)}.")
     try:
-        entry = find_entry(name if isinstance(name, str) else "", kind)
+        entry = find_entry(name, kind)
     except InvalidInput as unknown:
-        raise _complain(f" needs {kind} to be {unknown}, got {kind}={show(name)}") from None
+        raise _complain(f": {unknown}") from None
     given = {key: value for key, value in table.items() if key != kind}
     required = [key for key, value in entry.parameters.items() if value.required]
     _check_keys(given, list(entry.parameters), required, f" ({name})", kind)
@@ -152,32 +155,31 @@ def _read_spec(kind: str, table: Any) -> Spec:
                 axes[key] = AXES.get(parameter.type, SCALARS).validate_python(given[key])
             except ValidationError as found:
                 error = found.errors()[0]
-                wrong.append(f" ({name}) needs {_describe_error(key, error['msg'], error['input'])}")
+                wrong.append(f" ({name}): {_describe_error(key, error['msg'], error['input'])}")
         elif not parameter.required and isinstance(parameter.default, bool | int | float | str):
             axes[key] = (parameter.default,)
     if wrong:
         raise _complain(*wrong)
     if {"sigma", "c"} <= set(entry.parameters) and len({"sigma", "c"} & set(axes)) != 1:
-        raise _complain(f" ({name}) needs either sigma, for a constant one, or c, for sigma_t = sqrt(t / c)")
+        raise _complain(f" ({name}): give either sigma, for a constant one, or c, for sigma_t = sqrt(t / c).")
     if kind == "rule" and name in LEARNER_RULES:
         _try_values(name, axes)
     return Spec(kind, name, axes)
 
 
 def _check_keys(
-    data: Any, known: list[str], required: Sequence[str], owner: str = "", kind: str = ""
+    data: Any, known: list[str], required: Sequence[str], label: str = "", kind: str = ""
 ) -> None:
     """Reject a key that is not known, and the lack of a required one."""
     keys = ", ".join([kind, *known] if kind else known)
     for key in data:
         if key not in known:
             near = difflib.get_close_matches(str(key), known, 1)
-            hint = f"did you mean {near[0]}? " if near else ""
-            value = show(data[key])
-            raise _complain(f"{owner} needs no key {key}, got {key}={value} ({hint}keys are {keys})")
+            hint = f"Did you mean {near[0]}? " if near else ""
+            raise _complain(f"{label}: there is no key {key}. {hint}Its keys are {keys}.")
     for key in required:
         if key not in data:
-            raise _complain(f"{owner} needs a key {key} (keys are {keys})")
+            raise _complain(f"{label}: the key {key} is missing. Its keys are {keys}.")
 
 
 def _try_values(name: str, axes: dict[str, tuple[Any, ...]]) -> None:
@@ -189,9 +191,8 @@ def _try_values(name: str, axes: dict[str, tuple[Any, ...]]) -> None:
     for point in points:
         try:
             check_point(name, point)
-        except InvalidInput as refused:
-            why = str(refused).rstrip(".")
-            raise _complain(f" ({name}) needs values that {name} accepts: {why}") from None
+        except InvalidInput as wrong:
+            raise _complain(f" ({name}): {wrong}") from None
 
 
 def _complain(*lines: str) -> PydanticCustomError:
@@ -201,8 +202,8 @@ def _complain(*lines: str) -> PydanticCustomError:
 
 def _describe_error(key: str, message: str, value: Any) -> str:
     """Return what a key must be and what it is, from an error of pydantic."""
-    condition = message.replace("Input should be", f"{key} to be").replace("valid tuple", "list")
-    return f"{condition}, got {key}={show(value)}"
+    condition = message.replace("Input should be", f"{key} must be").replace("valid tuple", "list")
+    return f"{condition}, got {show(value)}."
 
 
 def show(value: Any) -> str:
@@ -242,7 +243,7 @@ class Study(BaseModel):
         The learners: rules by name (``rule = "KLazyGD"``), with grids for their keys.
     movement : str, optional
         The movement cost: ``"l2"``, the default, ``"l1"`` or ``"tv"``.
-    movement_weight : float or list of float, optional
+    move_cost : float or list of float, optional
         The prices of a unit of movement to try. Default: 1.
     seeds : int, optional
         How many sequences to draw of each scenario that is random. Default: 1.
@@ -277,7 +278,7 @@ class Study(BaseModel):
     scenarios: Annotated[tuple[Recipe, ...], BeforeValidator(_check_filled)]
     learners: Annotated[tuple[Rule, ...], BeforeValidator(_check_filled)]
     movement: Literal["l2", "l1", "tv"] = "l2"
-    movement_weight: Weights = (1.0,)
+    move_cost: Weights = (1.0,)
     seeds: Annotated[Integer, Field(ge=1)] = 1
     seed: Annotated[Integer, Field(ge=0, le=LARGEST_INTEGER)] = 0
     metrics: Annotated[tuple[Metric, ...], BeforeValidator(_check_filled)] = ("total_regret",)
@@ -331,11 +332,9 @@ class Study(BaseModel):
         try:
             data = tomllib.loads(path.read_text(encoding="utf-8"))
         except OSError as failed:
-            raise invalid(
-                "sweep", "a study to read", "file", path, failed.strerror or "choose another"
-            ) from failed
+            raise InvalidInput(f"{path} cannot be read: {failed.strerror or failed}.") from failed
         except (ValueError, RecursionError) as failed:
-            raise invalid("sweep", "a study in TOML", "file", path, f"{failed}; {REMEDY}") from failed
+            raise InvalidInput(f"{path} is not valid TOML: {failed}. {REMEDY}") from failed
         return cls.from_file(data, path, trust=trust)
 
     @classmethod
@@ -362,13 +361,13 @@ class Study(BaseModel):
             If it is no valid study, or names code without ``trust``.
         """
         if not isinstance(data, dict):
-            raise invalid(str(path), "the keys of a study", "it", type(data).__name__, REMEDY)
+            raise InvalidInput(f"{path} must have the keys of a study, got {type(data).__name__}. {REMEDY}")
         if not trust:
             _check_trust(data, path)
         try:
             return cls(**data)
         except InvalidInput as wrong:
-            raise InvalidInput(str(wrong).replace("Study needs", f"{path} needs")) from None
+            raise InvalidInput(f"{path}: {wrong}") from None
 
 
 def _check_trust(data: dict[str, Any], path: Path) -> None:
@@ -378,8 +377,10 @@ def _check_trust(data: dict[str, Any], path: Path) -> None:
         for table in tables if isinstance(tables, list) else ():
             name = table.get(kind) if isinstance(table, dict) else None
             if isinstance(name, str) and ":" in name:
-                remedy = "add --trust if you know the code that it would run"
-                raise invalid(str(path), f"trust for a {kind} that is not klazy's", kind, show(name), remedy)
+                raise InvalidInput(
+                    f"{path} would run code that is not klazy's: {kind} = {show(name)}. "
+                    f"If you know it, allow it with {write_option('trust')}."
+                )
 
 
 def read_example() -> str:
@@ -391,13 +392,11 @@ def _explain(found: ValidationError) -> InvalidInput:
     """Return the errors of a study, a line each: the key, what it must be, and its value."""
     lines = []
     for error in found.errors():
-        owner = "Study"
-        if error["type"] == "table":
-            if error["loc"]:
-                owner = f"Study.{error['loc'][0]}[{error['loc'][1]}]"
-            lines += [f"{owner}{line}" for line in error["msg"].splitlines()]
-        else:
-            lines.append(
-                f"{owner} needs {_describe_error(str(error['loc'][0]), error['msg'], error['input'])}"
-            )
-    return InvalidInput("\n".join(f"{line}; {REMEDY}." for line in dict.fromkeys(lines)))
+        if error["type"] != "table":
+            lines.append(_describe_error(str(error["loc"][0]), error["msg"], error["input"]))
+            continue
+        table = "study"
+        if error["loc"]:
+            table = f"{error['loc'][0]}[{error['loc'][1]}]"
+        lines += [f"{table}{line}" for line in error["msg"].splitlines()]
+    return InvalidInput("\n".join([*dict.fromkeys(lines), REMEDY]))

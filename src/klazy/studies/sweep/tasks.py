@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 import klazy
-from klazy.base.checks import Array, invalid
+from klazy.base.checks import Array, InvalidInput
 from klazy.movement import Movement
 from klazy.studies.results import encode, start_hash
 from klazy.studies.sweep import catalogue
@@ -134,7 +134,7 @@ def list_tasks(study: Study) -> list[Task]:
 def _make_team(study: Study) -> Team:
     """Return every learner at every price, each once."""
     cells = {encode(spec.name, point): (spec.name, point) for spec, point in _list_points(study.learners)}
-    prices = np.array(study.movement_weight)
+    prices = np.array(study.move_cost)
     cell = np.repeat(np.arange(len(cells)), len(prices))
     return Team(study.movement, list(cells.values()), cell, np.tile(prices, len(cells)))
 
@@ -175,22 +175,21 @@ def _check_count(study: Study) -> None:
     """Reject a study with too many runs before they are listed."""
     scenarios = sum(map(_count_points, study.scenarios))
     learners = sum(map(_count_points, study.learners))
-    count = scenarios * learners * study.seeds * len(study.movement_weight)
+    count = scenarios * learners * study.seeds * len(study.move_cost)
     if count > MOST_RUNS:
-        remedy = "make a grid coarser, or several studies of it"
-        raise invalid("sweep", f"at most {MOST_RUNS:,} runs", "runs", f"{count:,}", remedy)
+        raise InvalidInput(
+            f"A study may have at most {MOST_RUNS:,} runs, got {count:,}. Use a coarser grid, or several studies."
+        )
 
 
 def check_held_out(study: Study) -> None:
     """Reject to hold seeds out where a scenario has fewer than two, before anything is played."""
     if study.seeds < 2:
-        remedy = "raise it, or leave --held-out away"
-        raise invalid("sweep", "several seeds to hold some out", "seeds", study.seeds, remedy)
+        raise InvalidInput(f"--held-out needs at least 2 seeds, got {study.seeds}. Raise seeds in the study.")
     for spec, point in _list_points(study.scenarios):
         if not catalogue.depends_on_seed(spec.name, point):
-            condition = "scenarios that are drawn, to hold seeds out"
-            remedy = "draw it, take it out, or leave --held-out away"
-            raise invalid("sweep", condition, "recipe", spec.name, remedy)
+            message = f"--held-out needs random scenarios, but {spec.name} depends on no seed. Leave one of them out."
+            raise InvalidInput(message)
 
 
 def _list_points(specs: Iterable[Spec]) -> Iterator[tuple[Spec, Point]]:
