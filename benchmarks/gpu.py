@@ -234,9 +234,9 @@ def time_pieces(learner: Any, g: np.ndarray) -> tuple[float, Any]:
 
 def time_copies(g: np.ndarray) -> float:
     """Seconds to send all sequences, and nothing else."""
-    from klazy.kernels.cuda import Memory
+    from klazy.kernels.cuda import DeviceMemory
 
-    memory = Memory()
+    memory = DeviceMemory()
     stream = memory.stream(0)
     start = time.perf_counter()
     for some in np.array_split(g, 8):

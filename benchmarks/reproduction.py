@@ -4,7 +4,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from klazy.studies.paper import PRESETS, Settings, report
+from klazy.studies.paper import PRESETS, PaperSettings, report
 from klazy.studies.paper.reproduce import PARTS, list_jobs, load_sections, run_jobs
 from klazy.studies.paper.section import Stored
 from klazy.studies.paper.verdicts import Verdict, judge_claims
@@ -59,7 +59,7 @@ def picture(section: Stored, name: str, file: Path) -> list[str]:
 
 
 def tables(out: Path, page: Path) -> str:
-    jobs = list_jobs([], PRESETS, Settings(), out)
+    jobs = list_jobs([], PRESETS, PaperSettings(), out)
     list(run_jobs(jobs))
     sections = load_sections(jobs)
     rows = report.collect_results(sections.values())

@@ -339,7 +339,7 @@ def test_a_gpu_that_fails_ends_in_one_sentence(monkeypatch):
     def fail(*_):
         raise MemoryError("out of memory\nand more")
 
-    monkeypatch.setattr("klazy.kernels.cuda.Memory.allocate", fail)
+    monkeypatch.setattr("klazy.kernels.cuda.DeviceMemory.allocate", fail)
     said = "The GPU did not finish its work: out of memory. Play fewer runs at a time, or use the CPU."
     with pytest.raises(device.DeviceFailed, match=f"^{re.escape(said)}$"):
         run_batch(TWO, np.ones((3, 5)), device="cuda")

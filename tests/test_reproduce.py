@@ -20,7 +20,7 @@ from klazy.base.files import lock_file
 from klazy.studies import results
 from klazy.studies.paper import EXPERIMENTS, PRESETS, report, section
 from klazy.studies.paper.claims import CLAIMS
-from klazy.studies.paper.definitions import Settings
+from klazy.studies.paper.definitions import PaperSettings
 from klazy.studies.paper.reproduce import (
     FIRST_LOOK,
     PARTS,
@@ -34,7 +34,7 @@ from klazy.studies.paper.reproduce import (
 from klazy.studies.paper.section import REPORT_TEXT, Stored
 from klazy.studies.paper.verdicts import CHANGED, COLOURS, FAILS, HOLDS, PARTLY, VERDICT_RULES, judge_claims
 
-QUICK = Settings(quick=True, seeds=3)
+QUICK = PaperSettings(quick=True, seeds=3)
 FEW = ["example-i", "worst-case", "geometry"]
 
 
@@ -106,7 +106,7 @@ class TestParts:
 
     def test_lazy_experts_cost_an_ensemble_less_the_larger_beta_is(self):
         """Against greedy experts alone, on the paper's own worst case: with them they fall back at large rates only."""
-        lemma, ten, hundred, own = PARTS["fallback"].make(Settings()).tables["fallback"]
+        lemma, ten, hundred, own = PARTS["fallback"].make(PaperSettings()).tables["fallback"]
         excess = [row["together"] / row["greedy_alone"] for row in (lemma, ten, hundred, own)]
         assert excess[0] > 1.3 > 1.1 > excess[1] > excess[2] > excess[3]
         for row in (lemma, ten, hundred, own):
@@ -222,7 +222,7 @@ class TestVerdicts:
     @pytest.mark.long
     def test_in_full_ten_claims_hold_five_with_a_change_two_in_part(self, tmp_path):
         jobs = list_jobs(
-            [*EXPERIMENTS, "lower-bound", "statements", "fallback"], PRESETS, Settings(), tmp_path
+            [*EXPERIMENTS, "lower-bound", "statements", "fallback"], PRESETS, PaperSettings(), tmp_path
         )
         list(run_jobs(jobs))
         verdicts = [each.verdict for each in judge_claims(load_sections(jobs))]
@@ -271,7 +271,7 @@ class TestStore:
             while not list(tmp_path.glob("store/*.parquet")) and time.monotonic() < deadline:
                 time.sleep(0.05)
             running.send_signal(signal.SIGKILL)
-        jobs = list_jobs([], PRESETS, Settings(quick=True), tmp_path)
+        jobs = list_jobs([], PRESETS, PaperSettings(quick=True), tmp_path)
         finished = load_sections(jobs)
         assert 0 < len(finished) < len(jobs)
         for stored in finished.values():
@@ -331,7 +331,7 @@ class TestCommand:
             "reproduce", "worst-case", "--preset", "authors", "--json", "--out", tmp_path / "here"
         )
         assert json.loads(ran.stdout) == group_results(
-            "authors", compute_results(["worst-case"], "authors", Settings())
+            "authors", compute_results(["worst-case"], "authors", PaperSettings())
         )
         assert (tmp_path / "here" / "authors" / "worst-case" / "total-regret.svg").exists()
 

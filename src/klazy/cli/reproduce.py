@@ -14,7 +14,7 @@ from klazy.cli.terminal import Json, print_table, read_command_line, say, show_p
 
 # Other commands start faster without importing the paper.
 if TYPE_CHECKING:
-    from klazy.studies.paper import Settings
+    from klazy.studies.paper import PaperSettings
 
 DEFAULT_OUT = Path("reproduction")
 
@@ -90,10 +90,10 @@ def reproduce(
       klazy reproduce stochastic seeds --seeds 50 --out here
       klazy reproduce worst-case --preset authors --json
     """  # fmt: skip
-    from klazy.studies.paper import PRESETS, Settings
+    from klazy.studies.paper import PRESETS, PaperSettings
     from klazy.studies.paper.reproduce import FIRST_LOOK, check_experiments, compute_results, group_results
 
-    settings = Settings(preset or PRESETS[0], seed, seeds or (5 if quick else 20), quick)
+    settings = PaperSettings(preset or PRESETS[0], seed, seeds or (5 if quick else 20), quick)
     wanted = names or []
     if as_json:
         if out is None:
@@ -110,7 +110,7 @@ def reproduce(
 
 
 def _make_report(
-    names: list[str], presets: Sequence[str], settings: "Settings", out: Path, workers: int | None
+    names: list[str], presets: Sequence[str], settings: "PaperSettings", out: Path, workers: int | None
 ) -> tuple[list[dict[str, Any]], Path]:
     """Make the named parts, and a report on all parts in the folder; return their rows, and the report's path."""
     from klazy.studies.paper import PRESETS, report

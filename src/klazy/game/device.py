@@ -278,11 +278,11 @@ PieceSums = list[tuple[int, np.ndarray, Array]]
 
 def play_pieces(pieces: Iterator[_Piece]) -> Iterator[PieceSums]:
     """Play each piece in turn; while one is played, the next is made and copied."""
-    from klazy.kernels.cuda import Memory, name_failures
+    from klazy.kernels.cuda import DeviceMemory, name_failures
 
     try:
         waiting: _Playing | None = None
-        memory = Memory()
+        memory = DeviceMemory()
         for number, piece in enumerate(pieces):
             begun = _Playing(piece, memory, memory.stream(number))
             if waiting is not None:

@@ -314,7 +314,7 @@ def _keep_on_disk(kernel: Any) -> None:
         settings.CACHE_DIR = before
 
 
-class Memory:
+class DeviceMemory:
     """The arrays on the GPU, and two streams: while one has work, arrays travel on the other."""
 
     def __init__(self) -> None:

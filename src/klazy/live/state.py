@@ -60,7 +60,7 @@ class Overtaken(RuntimeError):
     """
 
 
-class Outcome(NamedTuple):
+class RoundOutcome(NamedTuple):
     """What a record of round ``t`` leads to: the learner's state in its engine's form, the guards and theirs, the next point.
 
     ``acted`` names the guards that acted on the move, ``values`` is the row of the round.
@@ -348,7 +348,7 @@ class AgentState:
 
     # A round
 
-    def compute(self, record: Record) -> Outcome:
+    def compute(self, record: Record) -> RoundOutcome:
         """Compute what a record leads to; nothing changes before :meth:`apply`."""
         if record.kind > HINTED:
             return self._compute_change(record)
@@ -367,7 +367,7 @@ class AgentState:
             switching = self._weight * float(self._distance(x - played))
             # SQLite has no -0.0.
             hitting = float(g.dot(played)) + 0.0
-            return Outcome(int(now[codes.T]), form, None, None, x, hitting, switching)
+            return RoundOutcome(int(now[codes.T]), form, None, None, x, hitting, switching)
         played = self.played
         stand = played
         values = record.values
@@ -413,7 +413,7 @@ class AgentState:
 
     def _move(
         self, form: Any, stand: Array, hitting: float, is_clipped: bool = False, values: Array | None = None
-    ) -> Outcome:
+    ) -> RoundOutcome:
         """Return the outcome of a move from ``stand`` to the point of a new state, as far as guards allow."""
         x = self._point(form)
         guarded = None
@@ -423,21 +423,21 @@ class AgentState:
             x = guarded.x
             acted = guarded.acted
         switching = self._weight * float(self._distance(x - stand))
-        return Outcome(self.t, form, self.guards, guarded, x, hitting + 0.0, switching, acted, values)
+        return RoundOutcome(self.t, form, self.guards, guarded, x, hitting + 0.0, switching, acted, values)
 
-    def _compute_cost(self, values: Array) -> Outcome:
+    def _compute_cost(self, values: Array) -> RoundOutcome:
         """Compute a round of a bandit; the cost of a point that guards chose teaches it nothing."""
         is_own = np.array_equal(self.played, self.own)
         form = self.learner.learn(self.form, values) if is_own else self.learner.skip(self.form)
         return self._move(form, self.played, float(values[0]))
 
-    def _compute_delayed(self, record: Record) -> Outcome:
+    def _compute_delayed(self, record: Record) -> RoundOutcome:
         """Compute a round whose feedback does not come with it, or late feedback, which moves nothing."""
         learner = self._require_delayed()
         what, round = read_feedback(record) or ("", 0)
         if what == WAITS:
             return self._move(learner.advance(self.form, self.played), self.played, 0.0)
-        still = Outcome(self.t, self.form, self.guards, self.guarded, self.played)
+        still = RoundOutcome(self.t, self.form, self.guards, self.guarded, self.played)
         if what == GIVEN_UP:
             return still._replace(form=learner.give_up(self.form, round))
         played = learner.find_point(self.form, round)
@@ -446,7 +446,7 @@ class AgentState:
         form = learner.learn(self.form, round, g)
         return still._replace(form=form, hitting=hitting + 0.0, acted=acted, values=record.values)
 
-    def _compute_change(self, record: Record) -> Outcome:
+    def _compute_change(self, record: Record) -> RoundOutcome:
         """Compute a change that is not a round; the learner stays as it is."""
         guards = self.guards
         guarded = self.guarded
@@ -455,9 +455,9 @@ class AgentState:
             guarded = guarded or guards.init(self.learner.domain, self.own, self.t)
         elif record.kind in (FREEZE, RESUME):
             guarded = self.require_guards("freeze")._replace(frozen=record.kind == FREEZE)
-        return Outcome(self.t, self.form, guards, guarded, self.played)
+        return RoundOutcome(self.t, self.form, guards, guarded, self.played)
 
-    def apply(self, outcome: Outcome) -> None:
+    def apply(self, outcome: RoundOutcome) -> None:
         """Make an outcome the present."""
         self.form = outcome.form
         self.guarded = outcome.guarded

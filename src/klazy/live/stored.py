@@ -33,7 +33,7 @@ from klazy.live.records import (
     read_numbers,
 )
 from klazy.live.rows import RowSpec
-from klazy.live.state import AgentState, OtherMachine, Outcome, Overtaken, warn_of_another_machine
+from klazy.live.state import AgentState, OtherMachine, Overtaken, RoundOutcome, warn_of_another_machine
 from klazy.live.store import Store, TakenError, open_store
 
 # How many rounds are replayed at most when an agent is opened, and how many seconds they may need.
@@ -133,7 +133,9 @@ class StoredAgent:
         row = self.store.find_round(self.agent.id, id) if id else None
         return None if row is None else read_numbers(row.decision)
 
-    def compute(self, record: Record, outcome: Outcome | None = None) -> tuple[Outcome, tuple[Any, ...]]:
+    def compute(
+        self, record: Record, outcome: RoundOutcome | None = None
+    ) -> tuple[RoundOutcome, tuple[Any, ...]]:
         """Compute what a record leads to, unless that is known, and its row, with the checksum of the record before it."""
         kind, numbers, id, note, values, _ = record
         if outcome is None:
@@ -154,7 +156,7 @@ class StoredAgent:
         )
         return outcome, (*row, checksum_row(row), self.last)
 
-    def apply(self, outcome: Outcome, row: Sequence[Any]) -> None:
+    def apply(self, outcome: RoundOutcome, row: Sequence[Any]) -> None:
         """Apply a record that is in the store."""
         self.is_stale = True
         self.state.apply(outcome)
@@ -505,7 +507,7 @@ class StoredFleet:
         rows = []
         numbers = zip(members, rounds, g, forms, x, hitting.tolist(), switching.tolist(), strict=True)
         for member, t, gradient, form, point, hit, moved in numbers:
-            outcome = Outcome(t, form, None, None, point, hit, moved)
+            outcome = RoundOutcome(t, form, None, None, point, hit, moved)
             outcomes.append(outcome)
             rows.append(member.compute(Record(ROUND, gradient, id), outcome)[1])
         if len(rows) == 1:

@@ -38,7 +38,7 @@ FEW_ROUNDS = 3000
 QUICKER = 10
 
 
-class Settings(NamedTuple):
+class PaperSettings(NamedTuple):
     """The settings of a reproduction.
 
     Parameters
@@ -54,7 +54,7 @@ class Settings(NamedTuple):
 
     Examples
     --------
-    >>> Settings(quick=True).shorter
+    >>> PaperSettings(quick=True).shorter
     10
     """
 

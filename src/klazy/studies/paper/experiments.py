@@ -10,7 +10,7 @@ from klazy.hindsight import best_fixed, offline_optimum
 from klazy.learners import GD, LazyGD
 from klazy.sequences import Scenario
 from klazy.studies.paper import definitions
-from klazy.studies.paper.definitions import Outcome, Settings
+from klazy.studies.paper.definitions import Outcome, PaperSettings
 from klazy.studies.paper.section import Row, Section, fill
 from klazy.theory.geometry import outline
 
@@ -22,7 +22,7 @@ FAR_ABOVE = 3.0
 ACTIONS = {"example-i": (slice(97, 101), 10.0), "example-ii": (slice(88, 90), 101.0**0.5)}
 
 
-def report_experiment(name: str, section: Section, settings: Settings) -> None:
+def report_experiment(name: str, section: Section, settings: PaperSettings) -> None:
     """Report one of the paper's experiments, in the preset of the settings."""
     made = definitions.make_experiment(name, settings.preset, seed=settings.seed, shorter=settings.shorter)
     outcome = definitions.play_experiment(made)

@@ -23,7 +23,7 @@ from klazy.schedules import Sqrt
 from klazy.sequences import Scenario, corrupted, stochastic
 from klazy.sets import Box, ConvexSet, L1Ball
 from klazy.studies.paper.claims import CLAIMS
-from klazy.studies.paper.definitions import PRINTED_SLACKS, Settings, make_experiment, play_experiment
+from klazy.studies.paper.definitions import PRINTED_SLACKS, PaperSettings, make_experiment, play_experiment
 from klazy.studies.paper.experiments import keep_near
 from klazy.studies.paper.section import Row, Section
 from klazy.theory import k_star, sigma_star, theorem_5, theorem_8
@@ -40,12 +40,12 @@ RANDOM_SLACKS = (1, 2, 8, RANDOM_ROUNDS)
 SLIGHTLY = 1e-9
 
 
-def _repeat(name: str, settings: Settings, **preset: str) -> Any:
+def _repeat(name: str, settings: PaperSettings, **preset: str) -> Any:
     """Make one of the paper's experiments with the seed and the length of the settings."""
     return make_experiment(name, seed=settings.seed, shorter=settings.shorter, **preset)
 
 
-def _draw_scenarios(name: str, settings: Settings) -> list[Scenario]:
+def _draw_scenarios(name: str, settings: PaperSettings) -> list[Scenario]:
     """Make a sequence with equal phases, and draw some with random ones."""
     make, longest, _ = SEQUENCES[name]
     length = longest // settings.shorter
@@ -77,7 +77,7 @@ def _sum_regret(learner: Learner[Any], scenario: Scenario, record: str = "costs"
     return trace, curves.total
 
 
-def report_fallback(section: Section, settings: Settings) -> None:
+def report_fallback(section: Section, settings: PaperSettings) -> None:
     """Compare lazy and greedy experts together with greedy ones alone, by beta, on the paper's worst case."""
     scenario = _repeat("worst-case", settings).scenario
     T = scenario.costs.T
@@ -100,7 +100,7 @@ def report_fallback(section: Section, settings: Settings) -> None:
     section.draw("fallback", show.draw_curves(curves, "total regret"))
 
 
-def report_resonance(section: Section, settings: Settings) -> None:
+def report_resonance(section: Section, settings: PaperSettings) -> None:
     """Measure k-lazyGD with every slack at the printed sigma, where a clock may fall into step with the costs, and Decay."""
     slacks: np.ndarray = np.arange(1, 2001, 40 if settings.quick else 1)
     memories = np.unique(np.geomspace(1, 2000, 20 if settings.quick else 80).astype(int))
@@ -132,7 +132,7 @@ def report_resonance(section: Section, settings: Settings) -> None:
         section.write("slacks", name=name, draws=len(drawn), rows=rows, printed=printed, **about)
 
 
-def report_memories(section: Section, settings: Settings) -> None:
+def report_memories(section: Section, settings: PaperSettings) -> None:
     """Compare learners without a clock with k-lazyGD: total regret on equal phases, and its mean on random ones."""
     # As printed: near k*, and the best.
     slacks = {"stochastic": (65, 300), "corrupted": (50, 500)}
@@ -165,7 +165,7 @@ def report_memories(section: Section, settings: Settings) -> None:
         section.write("ranks", name=name, bars=bars)
 
 
-def report_beta_rules(section: Section, settings: Settings) -> None:
+def report_beta_rules(section: Section, settings: PaperSettings) -> None:
     """Measure both ensembles by rule for beta, with theory's grid of experts and with the paper's five."""
     rules = ("lemma", "tight", "authors", "self-tuned")
     for name in SEQUENCES:
@@ -193,7 +193,9 @@ def report_beta_rules(section: Section, settings: Settings) -> None:
             section.write("saved", name=name, grid=grid, bars=bars, rows=rows)
 
 
-def _play_sigmas(name: str, settings: Settings) -> tuple[Scenario, Array, dict[str, Array], dict[str, Array]]:
+def _play_sigmas(
+    name: str, settings: PaperSettings
+) -> tuple[Scenario, Array, dict[str, Array], dict[str, Array]]:
     """Return by learner: the regrets of shape (2,) at the printed schedule, and those of shape (n, 2) by constant sigma."""
     made = _repeat(name, settings)
     sigmas = np.geomspace(0.01, 1000.0, 101)[:: 5 if settings.quick else 1]
@@ -206,7 +208,7 @@ def _play_sigmas(name: str, settings: Settings) -> tuple[Scenario, Array, dict[s
     return made.scenario, sigmas, dict(zip(learners, found, strict=True)), constant
 
 
-def report_best_sigma(section: Section, settings: Settings) -> None:
+def report_best_sigma(section: Section, settings: PaperSettings) -> None:
     """Compare learners at the printed schedule and each at its own best constant sigma."""
     for name in ("stochastic", "corrupted", "worst-case"):
         _, sigmas, printed, constant = _play_sigmas(name, settings)
@@ -230,7 +232,7 @@ def _find_best(sigmas: Array, line: Array) -> tuple[float, float]:
     return float(sigmas[tied].max()), least
 
 
-def report_move_costs(section: Section, settings: Settings) -> None:
+def report_move_costs(section: Section, settings: PaperSettings) -> None:
     """Measure total regret by move cost lambda: sigma as printed, sigma at its best, and ensemble_auto, given lambda."""
     weights = np.geomspace(0.1, 30.0, 26)
     one = int(np.abs(weights - 1.0).argmin())
@@ -261,7 +263,7 @@ def report_move_costs(section: Section, settings: Settings) -> None:
         section.write("winners", name=name, weights=weights, one=one, least=least, auto=auto, **winners)
 
 
-def report_budgets(section: Section, settings: Settings) -> None:
+def report_budgets(section: Section, settings: PaperSettings) -> None:
     """Draw the best hitting cost by path length, with comparator and learners at the printed sigma."""
     for name in ("stochastic", "corrupted", "worst-case"):
         made = _repeat(name, settings)
@@ -282,7 +284,7 @@ def report_budgets(section: Section, settings: Settings) -> None:
         section.write("frontier", name=name, rows=rows, gap=curve.gap)
 
 
-def report_look_ahead(section: Section, settings: Settings) -> None:
+def report_look_ahead(section: Section, settings: PaperSettings) -> None:
     """Compare learners with baselines that look ahead: on the worst case, and tracking a walk, whose costs are positive."""
     # Planning takes milliseconds a round.
     made = make_experiment("worst-case", shorter=30 if settings.quick else 5)
@@ -331,7 +333,7 @@ def report_look_ahead(section: Section, settings: Settings) -> None:
         section.write("order", name=name, rows=rows)
 
 
-def report_presets(section: Section, settings: Settings) -> None:
+def report_presets(section: Section, settings: PaperSettings) -> None:
     """Compute every printed gain in both presets, and in the paper's with one difference of the authors' at a time."""
     variants: dict[str, dict[str, str]] = {
         "paper": {},
@@ -357,7 +359,7 @@ def report_presets(section: Section, settings: Settings) -> None:
             section.write("gain", row=row, most=most)
 
 
-def report_seeds(section: Section, settings: Settings) -> None:
+def report_seeds(section: Section, settings: PaperSettings) -> None:
     """Play the stochastic experiments over independent draws, with 95% intervals of the mean."""
     number = settings.seeds
     section.write("draws", number=number, seed=settings.seed)
@@ -412,7 +414,7 @@ class TheoremGame(NamedTuple):
         return trace, np.vstack((trace.x, trace.state.x))
 
 
-def report_statements(section: Section, settings: Settings) -> None:
+def report_statements(section: Section, settings: PaperSettings) -> None:
     """Check Theorems 1, 5 and 8 and Proposition 11 in their own form, and the remark that movement decreases in k."""
     for name in PRINTED_SLACKS:
         scenario = _repeat(name, settings).scenario
@@ -521,7 +523,7 @@ def _check_variance(section: Section, name: str, game: TheoremGame) -> None:
     )  # fmt: skip
 
 
-def _find_movement(section: Section, settings: Settings) -> None:
+def _find_movement(section: Section, settings: PaperSettings) -> None:
     """Measure switching by slack: in the counterexample, and on normal gradients, its mean and the runs where it rises."""
     for k in (1, 2):
         trace = run(KLazyGD(L1Ball(2), 0.5, k), MORE_MOVES, engine="step")

@@ -9,13 +9,13 @@ from klazy.game.run import run
 from klazy.learners import GD, KLazyGD, LazyGD, sader_k
 from klazy.sequences import rotating, square_wave, square_wave_regret, stochastic
 from klazy.sets import ConvexSet, L1Ball, L2Ball
-from klazy.studies.paper.definitions import Settings
+from klazy.studies.paper.definitions import PaperSettings
 from klazy.studies.paper.section import Section
 from klazy.theory import expert_grid
 from klazy.theory.geometry import normal_cone, outline, step_picture
 
 
-def report_geometry(section: Section, settings: Settings) -> None:
+def report_geometry(section: Section, settings: PaperSettings) -> None:
     """Draw two gradients in a row, greedy and lazy, on a set with a vertex and on a round one."""
     sets: dict[str, ConvexSet] = {"l1 ball: lazy stays": L1Ball(2), "l2 ball: lazy moves less": L2Ball(2)}
     greedy = {name: _take_two_steps(domain, lazy=False) for name, domain in sets.items()}
@@ -41,7 +41,7 @@ def _take_two_steps(domain: ConvexSet, lazy: bool) -> Array:
     return np.array([x, y, following, last, domain.project(last)])
 
 
-def report_staleness(section: Section, settings: Settings) -> None:
+def report_staleness(section: Section, settings: PaperSettings) -> None:
     """Draw one round of Example (i), in which the lazy point stays and the greedy one moves."""
     # The first gradient that points back.
     t = 13
@@ -57,7 +57,7 @@ def report_staleness(section: Section, settings: Settings) -> None:
     section.write("still", sigma=sigma, still=still, rounds=len(g))
 
 
-def report_ensemble(section: Section, settings: Settings) -> None:
+def report_ensemble(section: Section, settings: PaperSettings) -> None:
     """Draw the experts of a small ensemble in one round: which gradients each adds up, and its weight."""
     T = 100
     t = 64
@@ -73,7 +73,7 @@ def report_ensemble(section: Section, settings: Settings) -> None:
     section.draw("ensemble", show.draw_experts(sigmas, slacks, weights, t))
 
 
-def report_phases(section: Section, settings: Settings) -> None:
+def report_phases(section: Section, settings: PaperSettings) -> None:
     """Draw which gradients each update adds up, and both sequences in one coordinate."""
     sign = np.repeat([1.0, -1.0], 20)
     noisy = sign + np.random.default_rng(settings.seed).normal(scale=np.sqrt(10.0), size=40)
@@ -85,7 +85,7 @@ def report_phases(section: Section, settings: Settings) -> None:
     section.write("wrong", noisy=(noisy * sign < 0.0).sum(), bursts=(bursts * sign < 0.0).sum())
 
 
-def report_lower_bound(section: Section, settings: Settings) -> None:
+def report_lower_bound(section: Section, settings: PaperSettings) -> None:
     """Draw the wave that costs k-lazyGD a regret linear in k, and compare its exact regret with the measured one."""
     k = 4
     T = 16

@@ -10,7 +10,7 @@ from typing import Any
 from klazy.base.files import write_durably
 from klazy.base.html import render
 from klazy.studies.paper.claims import CLAIMS
-from klazy.studies.paper.definitions import PRESETS, Settings
+from klazy.studies.paper.definitions import PRESETS, PaperSettings
 from klazy.studies.paper.experiments import RESULTS
 from klazy.studies.paper.reproduce import PARTS
 from klazy.studies.paper.section import Row, Stored, list_versions
@@ -33,7 +33,7 @@ PRESET_NAMES = {
 
 
 def write_report(
-    out: Path, stored: Mapping[tuple[str, str], Stored], settings: Settings, command: str
+    out: Path, stored: Mapping[tuple[str, str], Stored], settings: PaperSettings, command: str
 ) -> Path:
     """Put sections together as ``report.html``, and write their figures, their tables, and ``results.parquet``."""
     for section in stored.values():

@@ -11,7 +11,13 @@ from klazy.base import parallel
 from klazy.base.checks import InvalidInput, integer, one_of
 from klazy.base.options import write_option
 from klazy.studies.paper import experiments, extras, illustrations
-from klazy.studies.paper.definitions import EXPERIMENTS, PRESETS, Settings, make_experiment, play_experiment
+from klazy.studies.paper.definitions import (
+    EXPERIMENTS,
+    PRESETS,
+    PaperSettings,
+    make_experiment,
+    play_experiment,
+)
 from klazy.studies.paper.section import REPORT_TEXT, Row, Section, Stored, make_section_key
 from klazy.studies.results import ResultStore, ResultWriter, make_value_rows
 
@@ -24,12 +30,12 @@ class Part(NamedTuple):
     kind: str
     about: str
     title: str
-    report: Callable[[Section, Settings], None]
+    report: Callable[[Section, PaperSettings], None]
     words: Mapping[str, str]
     uses: Sequence[str] = ()
     seconds: float = 2.0
 
-    def make(self, settings: Settings) -> Section:
+    def make(self, settings: PaperSettings) -> Section:
         made = Section(self.title, self.words)
         self.report(made, settings)
         return made
@@ -59,7 +65,7 @@ class Job(NamedTuple):
     """One part with its settings, the folders for its files and of the store, and the key of everything it is made from."""
 
     name: str
-    settings: Settings
+    settings: PaperSettings
     folder: Path
     store: Path
     key: str
@@ -81,7 +87,7 @@ def select_names(names: Iterable[str], among: Iterable[str] = PARTS, kind: str =
     return [name for name in known if name in chosen or not chosen]
 
 
-def list_jobs(names: Iterable[str], presets: Sequence[str], settings: Settings, out: Path) -> list[Job]:
+def list_jobs(names: Iterable[str], presets: Sequence[str], settings: PaperSettings, out: Path) -> list[Job]:
     """List what to make: each experiment once per preset, the others once."""
     integer(settings.seeds, write_option("seeds"), "An interval needs several.", least=2)
     for preset in presets:
@@ -130,7 +136,7 @@ def check_experiments(names: Iterable[str]) -> list[str]:
     return select_names(names, EXPERIMENTS, "experiment")
 
 
-def compute_results(names: Iterable[str], preset: str, settings: Settings) -> list[Row]:
+def compute_results(names: Iterable[str], preset: str, settings: PaperSettings) -> list[Row]:
     """Return the rows of the experiments alone, without drawing or storing anything."""
     rows = []
     for name in check_experiments(names):
