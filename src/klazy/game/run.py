@@ -211,7 +211,7 @@ def _check_guards(
         )
     if guards.G is not None and guards.above == "clip" and not learner.takes_gradients:
         raise InvalidInput(
-            f"above='clip' is for learners that take gradients, got {learner!r}. Use above='refuse'."
+            f"above='clip' is for learners that take gradients, got {learner!r}. Use above='reject'."
         )
     return guards.replace(movement=game.movement).fit(learner)
 
