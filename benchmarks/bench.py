@@ -108,7 +108,7 @@ def against_c(folder: str) -> list[str]:
             plain, p = compiled_c(d, number, folder), domain.parameters()
             ratios, best, share = [], 0.0, ""
             for k in SLACKS:
-                learner, totals = kl.KLazyGD(domain, kl.Sqrt(C), k), np.zeros(2)
+                learner, totals = kl.KLazyGD(domain, kl.Sqrt(C), k=k), np.zeros(2)
 
                 def by_c(k=k, totals=totals, plain=plain, p=p, domain=domain, g=g, T=T) -> None:
                     x = domain.start.copy()
@@ -213,7 +213,9 @@ def of_ensembles(folder: str) -> list[str]:
         sigma = kl.theory.sigma_grid(T, 1.0, 1.0)[:EXPERTS]
         k = np.maximum(1, (2 * sigma).astype(np.int64))
         learner = kl.SAder(
-            [kl.KLazyGD(domain, float(s), int(n)) for s, n in zip(sigma, k, strict=True)], 0.01, movement="l2"
+            [kl.KLazyGD(domain, float(s), k=int(n)) for s, n in zip(sigma, k, strict=True)],
+            0.01,
+            movement="l2",
         )
         plain, p, log_prior = compiled_c(d, number, folder), domain.parameters(), np.array(learner.log_prior)
 
@@ -321,7 +323,7 @@ def against_step() -> list[str]:
     g = noisy_phases(2000, 5)
     long = noisy_phases(200_000, 5)
     for name, make in SETS.items():
-        learner = kl.KLazyGD(make(5), kl.Sqrt(C), 65)
+        learner = kl.KLazyGD(make(5), kl.Sqrt(C), k=65)
 
         def by_step(learner=learner) -> None:
             state = learner.init()
@@ -344,7 +346,7 @@ def against_step() -> list[str]:
 
 
 def in_parallel() -> list[str]:
-    learners = [kl.KLazyGD(kl.L2Ball(5), kl.Sqrt(C), k) for k in range(1, 17)]
+    learners = [kl.KLazyGD(kl.L2Ball(5), kl.Sqrt(C), k=k) for k in range(1, 17)]
     g = noisy_phases(200_000, 5)
     one, _ = paired(
         lambda: kl.run_many(learners, g, record="totals", jobs=1),
@@ -363,7 +365,7 @@ def in_batches() -> list[str]:
     for name in ("l2 ball", "l1 ball"):
         domain = SETS[name](5)
         grid = [
-            kl.KLazyGD(domain, kl.Sqrt(float(c)), k)
+            kl.KLazyGD(domain, kl.Sqrt(float(c)), k=k)
             for c in np.geomspace(1, 1000, 25)
             for k in range(1, 1001, 25)
         ]
@@ -380,7 +382,7 @@ def of_sweeps(folder: str) -> list[str]:
 import numpy as np, klazy as kl
 from klazy.sequences import stochastic
 g = stochastic(0).costs
-grid = [kl.KLazyGD(kl.L2Ball(5), kl.Sqrt(float(c)), k) for c in np.geomspace(1, 1000, 25) for k in range(1, 1001, 25)]
+grid = [kl.KLazyGD(kl.L2Ball(5), kl.Sqrt(float(c)), k=k) for c in np.geomspace(1, 1000, 25) for k in range(1, 1001, 25)]
 kl.run_batch(grid, g)
 print(next(line.split()[1] for line in open("/proc/self/status") if line.startswith("VmHWM")))  # of this process alone
 """
@@ -431,7 +433,7 @@ def child(script: str, **environment: str) -> str:
 def cold_start(folder: str) -> list[str]:
     first = (
         "import time; s = time.perf_counter(); import numpy as np, klazy as kl;"
-        "kl.run(kl.KLazyGD(kl.L2Ball(5), 1.0, 65), np.ones((10, 5))); print(time.perf_counter() - s)"
+        "kl.run(kl.KLazyGD(kl.L2Ball(5), 1.0, k=65), np.ones((10, 5))); print(time.perf_counter() - s)"
     )
     cold, warm = (float(child(first, KLAZY_CACHE_DIR=f"{folder}/cache")) for _ in range(2))
     timed = "import time; s = time.perf_counter(); import {}; print(time.perf_counter() - s)"
@@ -447,7 +449,7 @@ def memory() -> list[str]:
     """Peak beyond the input, which is made in place so that its making leaves no higher peak behind."""
     script = """
 import numpy as np, resource, klazy as kl
-learner = kl.KLazyGD(kl.L2Ball(5), kl.Sqrt(60), 65)
+learner = kl.KLazyGD(kl.L2Ball(5), kl.Sqrt(60), k=65)
 kl.run(learner, np.ones((10, 5)), record="totals")
 g = np.empty((10_000_000, 5))
 np.random.default_rng(0).random(out=g)
@@ -482,7 +484,7 @@ def table() -> str:
             "Printed by `make bench`. Every number but the start-up times and the memory is a ratio measured in one run.",
             f"Machine: {machine()}, NumPy {np.__version__}.",
             "## Whole sequences against plain C",
-            'Time of `run(KLazyGD(domain, Sqrt(60), k), g, record="totals")` over that of `benchmarks/plain.c`, a plain loop '
+            'Time of `run(KLazyGD(domain, Sqrt(60), k=k), g, record="totals")` over that of `benchmarks/plain.c`, a plain loop '
             "of the same algorithm with the dimension as a constant, compiled by gcc at -O3 -march=native; below 1 klazy is "
             "faster. The aim is at most 1.25 everywhere. The C loop adds in strict order, as C does unless told otherwise, and "
             "finds thresholds by Michelot's method from scratch; klazy reorders long sums so that they vectorise, and starts "

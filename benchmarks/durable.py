@@ -25,7 +25,7 @@ import klazy as kl
 D = 5
 BURST = {"memory": 20_000, "batch": 20_000, "always": 100}  # rounds: tens to hundreds of milliseconds
 GUARDS = kl.Guards(per_round=0.05, movement=kl.L1Movement())
-LEARNER = kl.KLazyGD(kl.L2Ball(D), kl.Sqrt(60), 65)
+LEARNER = kl.KLazyGD(kl.L2Ball(D), kl.Sqrt(60), k=65)
 HISTORY = 1_000_000  # rounds before an agent is opened
 FLEET = 100_000  # agents in memory
 CALLS = 20  # of a fleet, while the loop over its agents goes round once

@@ -40,9 +40,9 @@ def in_hindsight(scenario: Scenario, weight: float) -> dict[str, tuple[float, st
     domain = scenario.domain
     kinds = {
         "GD": {"": partial(kl.GD, domain)},
-        "k-lazyGD": {f"k={k}, ": partial(lambda s, k: kl.KLazyGD(domain, s, k), k=k) for k in SLACKS},
+        "k-lazyGD": {f"k={k}, ": partial(lambda s, k: kl.KLazyGD(domain, s, k=k), k=k) for k in SLACKS},
         "Decay": {
-            f"m={k}, ": partial(lambda s, k: kl.MemoryGD(domain, s, kl.memories.Decay(k)), k=k)
+            f"m={k}, ": partial(lambda s, k: kl.MemoryGD(domain, s, memory=kl.memories.Decay(k)), k=k)
             for k in SLACKS
         },
     }

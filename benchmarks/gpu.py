@@ -59,13 +59,13 @@ def list_makers() -> dict[str, Any]:
     makers: dict[str, Any] = {
         "GD": kl.GD,
         "LazyGD": kl.LazyGD,
-        "KLazyGD": lambda domain, sigma: kl.KLazyGD(domain, sigma, 7),
-        "KLazyFTRL": lambda domain, sigma: kl.KLazyFTRL(domain, sigma, 5),
+        "KLazyGD": lambda domain, sigma: kl.KLazyGD(domain, sigma, k=7),
+        "KLazyFTRL": lambda domain, sigma: kl.KLazyFTRL(domain, sigma, k=5),
         "CentredOMD": kl.CentredOMD,
-        "Patient": lambda domain, sigma: kl.contrib.Patient(domain, sigma, 0.4),
+        "Patient": lambda domain, sigma: kl.contrib.Patient(domain, sigma, move_cost=0.4),
     }
     for memory in MEMORIES:
-        makers[repr(memory)] = lambda domain, sigma, memory=memory: kl.MemoryGD(domain, sigma, memory)
+        makers[repr(memory)] = lambda domain, sigma, memory=memory: kl.MemoryGD(domain, sigma, memory=memory)
     return makers
 
 
@@ -145,10 +145,12 @@ def print_rates() -> None:
         (kl.L1Ball(D), "l1 ball", 1e11),
         (kl.Simplex(D), "simplex", 1e11),
     ):
-        lazy = [kl.KLazyGD(domain, kl.Sqrt(c), k) for k, c in list_slacks()]
+        lazy = [kl.KLazyGD(domain, kl.Sqrt(c), k=k) for k, c in list_slacks()]
         cases.append((f"k-lazyGD, sqrt sigma, {name}", aim, lazy))
     ball = kl.L2Ball(D)
-    decays = [kl.MemoryGD(ball, kl.ScaleFree(c), kl.memories.Decay(float(k))) for k, c in list_slacks()]
+    decays = [
+        kl.MemoryGD(ball, kl.ScaleFree(c), memory=kl.memories.Decay(float(k))) for k, c in list_slacks()
+    ]
     cases.append(("Decay, scale-free sigma, l2 ball", 5e10, decays))
     print(
         f"{RUNS:,} runs of T = {T:,}, d = {D}, totals only, in one launch with its copies, the best of six. The runs are 4096"

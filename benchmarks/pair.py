@@ -108,7 +108,7 @@ def make_set(kl: Any, name: str, d: int) -> Any:
 
 def make_k_lazy(kl: Any, domain: Any, k: int = 65) -> Any:
     """Make the learner that most cells play."""
-    return kl.KLazyGD(domain, kl.Sqrt(C), k)
+    return kl.KLazyGD(domain, kl.Sqrt(C), k=k)
 
 
 def make_run(
@@ -173,7 +173,7 @@ def make_split_optimum(kl: Any) -> Work:
 def mix_given(kl: Any, domain: Any) -> Any:
     """Make SAder over k-lazy experts, with a given rate."""
     sigmas = kl.theory.sigma_grid(200_000, 1.0, 1.0)[:EXPERTS].tolist()
-    experts = [kl.KLazyGD(domain, s, max(1, int(2 * s))) for s in sigmas]
+    experts = [kl.KLazyGD(domain, s, k=max(1, int(2 * s))) for s in sigmas]
     return kl.SAder(experts, 0.01)
 
 
@@ -196,11 +196,11 @@ def register_variants() -> None:
     rules: dict[str, Learn] = {
         "GD": lambda kl, domain: kl.GD(domain, kl.Sqrt(C)),
         "LazyGD": lambda kl, domain: kl.LazyGD(domain, kl.Sqrt(C)),
-        "KLazyFTRL": lambda kl, domain: kl.KLazyFTRL(domain, kl.Sqrt(C), 65),
-        "Decay": lambda kl, domain: kl.MemoryGD(domain, kl.Sqrt(C), kl.memories.Decay(32)),
-        "Clip": lambda kl, domain: kl.MemoryGD(domain, kl.Sqrt(C), kl.memories.Clip(2.0)),
+        "KLazyFTRL": lambda kl, domain: kl.KLazyFTRL(domain, kl.Sqrt(C), k=65),
+        "Decay": lambda kl, domain: kl.MemoryGD(domain, kl.Sqrt(C), memory=kl.memories.Decay(32)),
+        "Clip": lambda kl, domain: kl.MemoryGD(domain, kl.Sqrt(C), memory=kl.memories.Clip(2.0)),
         "CentredOMD": lambda kl, domain: kl.CentredOMD(domain, kl.Sqrt(C)),
-        "ScaleFree": lambda kl, domain: kl.KLazyGD(domain, kl.ScaleFree(domain.diameter), 65),
+        "ScaleFree": lambda kl, domain: kl.KLazyGD(domain, kl.ScaleFree(domain.diameter), k=65),
     }
     movements: dict[str, Callable[[Any], Any]] = {
         "WeightedL2Movement": lambda kl: kl.contrib.WeightedL2Movement(scale=np.linspace(0.5, 2.0, 5)),
@@ -227,13 +227,13 @@ def register_batches() -> None:
     """Register batches of 1000 runs on one core, d = 5."""
 
     def learn_lazily(kl: Any, domain: Any, c: float, k: int) -> Any:
-        return kl.KLazyGD(domain, kl.Sqrt(c), k)
+        return kl.KLazyGD(domain, kl.Sqrt(c), k=k)
 
     def decay(kl: Any, domain: Any, c: float, k: int) -> Any:
-        return kl.MemoryGD(domain, kl.Sqrt(c), kl.memories.Decay(k))
+        return kl.MemoryGD(domain, kl.Sqrt(c), memory=kl.memories.Decay(k))
 
     def adapt(kl: Any, domain: Any, c: float, k: int) -> Any:
-        return kl.KLazyGD(domain, kl.ScaleFree(domain.diameter, c), k)
+        return kl.KLazyGD(domain, kl.ScaleFree(domain.diameter, c), k=k)
 
     for name in FOUR:
         make = functools.partial(make_batch, name=name, learn=learn_lazily)

@@ -40,7 +40,7 @@ def main(rooms=(2.0, 1.0), boot: float = 6.0) -> pl.DataFrame:
         rules = {
             "GD": [kl.GD(domain, s) for s in SIGMAS],
             "LazyGD": [kl.LazyGD(domain, s) for s in SIGMAS],
-            "KLazyGD": [kl.KLazyGD(domain, s, k) for s in FEW for k in SLACKS],
+            "KLazyGD": [kl.KLazyGD(domain, s, k=k) for s in FEW for k in SLACKS],
         }
         for name, candidates in rules.items():
             best = tune_learner(candidates, first, movement=movement)

@@ -107,13 +107,13 @@ Maker = Callable[..., kl.types.Learner[Any]]  # (domain, sigma, start=None) -> l
 LEARNERS: dict[str, Maker] = {
     "GD": kl.GD,
     "LazyGD": kl.LazyGD,
-    "KLazyGD": lambda domain, sigma, **options: kl.KLazyGD(domain, sigma, 4, **options),
-    "KLazyFTRL": lambda domain, sigma, **options: kl.KLazyFTRL(domain, sigma, 4, **options),
+    "KLazyGD": lambda domain, sigma, **options: kl.KLazyGD(domain, sigma, k=4, **options),
+    "KLazyFTRL": lambda domain, sigma, **options: kl.KLazyFTRL(domain, sigma, k=4, **options),
     "CentredOMD": kl.CentredOMD,
-    "Patient": lambda domain, sigma, **options: kl.contrib.Patient(domain, sigma, 0.5, **options),
+    "Patient": lambda domain, sigma, **options: kl.contrib.Patient(domain, sigma, move_cost=0.5, **options),
     **{
         f"MemoryGD-{memory!r}": lambda domain, sigma, memory=memory, **options: kl.MemoryGD(
-            domain, sigma, memory, **options
+            domain, sigma, memory=memory, **options
         )
         for memory in MEMORIES
     },
@@ -145,7 +145,7 @@ def experts_of(domain: kl.types.ConvexSet, sigma: Any, **options: Any) -> list[k
 
 
 def _nested(domain: kl.types.ConvexSet, sigma: Any, **options: Any) -> kl.types.Learner[Any]:
-    inner = kl.SAder([kl.GD(domain, sigma, **options), kl.KLazyGD(domain, 7.0, 4, **options)], 0.3)
+    inner = kl.SAder([kl.GD(domain, sigma, **options), kl.KLazyGD(domain, 7.0, k=4, **options)], 0.3)
     return kl.SAder([inner, kl.LazyGD(domain, sigma, **options)])
 
 
@@ -163,12 +163,12 @@ def uneven(n: int) -> Array:
 
 def leading(domain: kl.types.ConvexSet, sigma: Any, **options: Any) -> list[kl.types.Learner[Any]]:
     """Experts of few rules, so that their kernels compile fast; two of them play alike, so that there are ties."""
-    lazy = [kl.KLazyGD(domain, own, 4, **options) for own in (7.0, sigma)]
+    lazy = [kl.KLazyGD(domain, own, k=4, **options) for own in (7.0, sigma)]
     kept = [
-        kl.MemoryGD(domain, sigma, memory, **options)
+        kl.MemoryGD(domain, sigma, memory=memory, **options)
         for memory in (kl.memories.Clock(4), kl.memories.Decay(5.0), kl.memories.Full())
     ]
-    return [*lazy, *kept, kl.KLazyGD(domain, 0.3, 1, **options)]
+    return [*lazy, *kept, kl.KLazyGD(domain, 0.3, k=1, **options)]
 
 
 ENSEMBLES: dict[str, Maker] = {
@@ -219,7 +219,7 @@ def has_entropy(domain: kl.types.ConvexSet) -> bool:
 
 def _mirror(domain: kl.types.ConvexSet, sigma: Any, **options: Any) -> kl.types.Learner[Any]:
     kind = kl.contrib.MirrorMemory if has_entropy(domain) else kl.MemoryGD
-    return kind(domain, sigma, kl.memories.Decay(5.0), **options)
+    return kind(domain, sigma, memory=kl.memories.Decay(5.0), **options)
 
 
 CERTIFIED = {name: make for name, make in LEARNERS.items() if make(kl.L2Ball(2), 1.0).form is not None}
@@ -236,7 +236,7 @@ THUMBS: dict[str, Maker] = {
 # They try points around their own, which has to keep away from the set's boundary.
 BANDITS: dict[str, Maker] = {
     f"Bandit {points}": lambda domain, sigma, points=points, **options: kl.contrib.Bandit(
-        kl.KLazyGD(domain, sigma, 4, **options), points, delta=1e-3 * domain.scale
+        kl.KLazyGD(domain, sigma, k=4, **options), points, delta=1e-3 * domain.scale
     )
     for points in (1, 2)
 }
@@ -256,7 +256,7 @@ UNCOMPILED: dict[str, Maker] = {
     ),
     "SAder with hints": lambda domain, sigma, **options: kl.SAder(
         [
-            kl.MemoryGD(domain, sigma, kl.memories.Decay(5.0), hints=heeds, **options)
+            kl.MemoryGD(domain, sigma, memory=kl.memories.Decay(5.0), hints=heeds, **options)
             for heeds in (True, False)
         ],
         hints=True,
@@ -276,12 +276,12 @@ UNCOMPILED: dict[str, Maker] = {
     ),
     **BANDITS,
     "Budgeted": lambda domain, sigma, **options: kl.contrib.Budgeted(
-        kl.KLazyGD(domain, sigma, 4, **options), 0.3 * domain.scale, "l2", T=20
+        kl.KLazyGD(domain, sigma, k=4, **options), 0.3 * domain.scale, "l2", T=20
     ),
     "LongTerm": lambda domain, sigma, **options: kl.contrib.LongTerm(
-        kl.KLazyGD(domain, sigma, 4, **options), np.linspace(0.0, 1.0, domain.dim), 1e4, 20
+        kl.KLazyGD(domain, sigma, k=4, **options), np.linspace(0.0, 1.0, domain.dim), 1e4, 20
     ),
-    "Delayed": lambda domain, sigma, **options: kl.contrib.Delayed(kl.KLazyGD(domain, sigma, 4, **options)),
+    "Delayed": lambda domain, sigma, **options: kl.contrib.Delayed(kl.KLazyGD(domain, sigma, k=4, **options)),
 }
 COMPILED = LEARNERS | THUMBS | ENSEMBLES
 EVERY_LEARNER = COMPILED | UNCOMPILED

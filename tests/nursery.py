@@ -21,7 +21,7 @@ import klazy as kl
 from cases import flattened, gradients
 from klazy.live import stored
 
-LEARNER = kl.KLazyGD(kl.Simplex(2), 2.0, 4)
+LEARNER = kl.KLazyGD(kl.Simplex(2), 2.0, k=4)
 GUARDS = kl.Guards(G=2.0, above="clip", per_round=0.2, total=400.0, hold=2, movement=kl.L1Movement(0.7))
 GRADIENTS = gradients(0, 40, 2)
 DIE_IN, DIE_AFTER, SHORT = -1, -2, -3  # of faults.c

@@ -55,21 +55,21 @@ def slow(domain, sigma: float, wait: float) -> kl.types.Learner:
 
 def far(domain, length: int, sigma: float = 1.0, **more) -> kl.types.Learner:
     """A rule whose key has the name of a recipe's."""
-    return kl.KLazyGD(domain, sigma, length)
+    return kl.KLazyGD(domain, sigma, k=length)
 
 
 def fragile(domain, sigma: float, k: int) -> kl.types.Learner:
     """k-lazyGD that cannot be built for some k, and fails when it is played for others."""
     if k in broken:
         raise RuntimeError(f"no slack {k} today")
-    return Tripping(domain, sigma, k) if -k in broken else kl.KLazyGD(domain, sigma, k)
+    return Tripping(domain, sigma, k=k) if -k in broken else kl.KLazyGD(domain, sigma, k=k)
 
 
 def deadly(domain, sigma: float, k: int) -> kl.types.Learner:
     """k-lazyGD that ends its process for k = 5."""
     if k == 5:
         os.kill(os.getpid(), signal.SIGKILL)
-    return kl.KLazyGD(domain, sigma, k)
+    return kl.KLazyGD(domain, sigma, k=k)
 
 
 class Tripping(kl.KLazyGD):

@@ -84,7 +84,7 @@ class TestEveryLearner:
 
 @pytest.mark.parametrize("sigma", [kl.Constant(2.0), kl.ScaleFree(2.0)], ids=repr)
 def test_hints(sigma):
-    g, learner = gradients(2, 30, 5), kl.MemoryGD(kl.L2Ball(5), sigma, kl.memories.Decay(4.0))
+    g, learner = gradients(2, 30, 5), kl.MemoryGD(kl.L2Ball(5), sigma, memory=kl.memories.Decay(4.0))
     ends = [drive(kl.Agent(learner, engine=engine), g, 0.5 * g).x for engine in ("compiled", "step")]
     np.testing.assert_allclose(ends[0], ends[1], atol=1e-12)
     state = kl.run(learner, g, hints=0.5 * g).state
@@ -146,7 +146,7 @@ def test_a_set_without_kernel_runs_through_step(tmp_path):
     ],
 )
 def test_bad_input_changes_nothing(engine, g, message):
-    agent = drive(kl.Agent(kl.KLazyGD(kl.Simplex(5), 2.0, 4), engine=engine), gradients(3, 7, 5))
+    agent = drive(kl.Agent(kl.KLazyGD(kl.Simplex(5), 2.0, k=4), engine=engine), gradients(3, 7, 5))
     before = [np.copy(field) for field in agent.state]
     with pytest.raises(ValueError, match=message):
         agent.update(g)
@@ -178,7 +178,7 @@ def test_x_is_a_copy():
     "copied", [copy.copy, copy.deepcopy, lambda agent: pickle.loads(pickle.dumps(agent))]
 )
 def test_a_copy_lives_its_own_life(copied, engine):
-    agent, g = kl.Agent(kl.KLazyGD(kl.Simplex(5), 2.0, 4), engine=engine), gradients(3, 9, 5)
+    agent, g = kl.Agent(kl.KLazyGD(kl.Simplex(5), 2.0, k=4), engine=engine), gradients(3, 9, 5)
     twin = copied(drive(agent, g[:5]))
     ahead = drive(twin, g[5:]).x
     assert (agent.t, twin.t) == (6, 10)
@@ -189,7 +189,7 @@ SHARED = {
     "bare": {"learner": kl.GD(kl.L2Ball(5), kl.Sqrt(9.0))},
     "as plain Python": {"learner": kl.GD(kl.L2Ball(5), kl.Sqrt(9.0)), "engine": "step"},
     "guarded": {"learner": kl.GD(kl.L2Ball(5), kl.Sqrt(9.0)), "guards": kl.Guards(hold=2)},
-    "hinted": {"learner": kl.MemoryGD(kl.L2Ball(5), kl.Sqrt(9.0), kl.memories.Decay(4.0))},
+    "hinted": {"learner": kl.MemoryGD(kl.L2Ball(5), kl.Sqrt(9.0), memory=kl.memories.Decay(4.0))},
 }
 
 
@@ -369,7 +369,7 @@ class TestAFileOfAnAgent:
     @pytest.fixture
     def path(self, tmp_path):
         path = tmp_path / "agent.json"
-        kl.Agent(kl.KLazyGD(kl.L2Ball(3), 9.0, 2), engine="step", guards=kl.Guards(hold=2)).save(path)
+        kl.Agent(kl.KLazyGD(kl.L2Ball(3), 9.0, k=2), engine="step", guards=kl.Guards(hold=2)).save(path)
         return path
 
     def test_what_cannot_be_read_is_refused(self, path):

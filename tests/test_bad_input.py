@@ -14,7 +14,7 @@ from klazy.theory import resonance
 
 BALL, G = kl.L2Ball(3), np.ones((4, 3))
 DRIFTED = kl.contrib.DriftedMovement(relatives=np.ones((3, 3)))
-GD, MEMORY = kl.GD(BALL, 1.0), kl.MemoryGD(BALL, 1.0, kl.memories.Full())
+GD, MEMORY = kl.GD(BALL, 1.0), kl.MemoryGD(BALL, 1.0, memory=kl.memories.Full())
 
 
 def holes(value, d=3):
@@ -77,15 +77,25 @@ REJECTED = {
         kl.GD(BALL, Falling()), G
     ),
     # learners
-    "k must be an integer of at least 1, got 0. Use k=1 for greedy GD.": lambda: kl.KLazyGD(BALL, 1.0, 0),  # pyright: ignore
+    "sigma or learning_rate must be given": lambda: kl.GD(BALL),
+    "sigma and learning_rate mean the same, got sigma=1.0 and learning_rate=0.5": (
+        lambda: kl.GD(BALL, 1.0, learning_rate=0.5)
+    ),
+    "learning_rate must be above 0, got 0": lambda: kl.GD(BALL, learning_rate=0.0),
+    "learning_rate must be a number, got Sqrt(c=2.0). Pass a schedule as sigma.": (
+        lambda: kl.GD(BALL, learning_rate=kl.Sqrt(2.0))  # pyright: ignore
+    ),
+    "k must be an integer of at least 1, got 0. Use k=1 for greedy GD.": lambda: kl.KLazyGD(BALL, 1.0, k=0),  # pyright: ignore
     "k must be an integer of at least 1, got 2.5. Use k=1 for greedy GD.": lambda: kl.KLazyFTRL(
-        BALL, 1.0, 2.5
-    ),  # pyright: ignore
+        BALL,
+        1.0,
+        k=2.5,  # pyright: ignore
+    ),
     "k must be an integer of at least 1, got -3. Use k=1 for greedy GD.": lambda: kl.memories.Clock(-3),
     "m must be at least 1, got 0.5. Use m=1 for greedy GD.": lambda: kl.memories.Decay(0.5),
     "kappa must be above 0, got 0. Use Forget() to keep nothing.": lambda: kl.memories.Clip(0),
     "memory must be a Memory such as Decay(32) or Clock(65), got 32.": (
-        lambda: kl.MemoryGD(BALL, 1.0, 32)  # pyright: ignore
+        lambda: kl.MemoryGD(BALL, 1.0, memory=32)  # pyright: ignore
     ),
     "domain must be a ConvexSet such as L2Ball(5), got 3.": lambda: kl.GD(3, 1.0),  # pyright: ignore
     "start must be in L2Ball(dim=3), got [1.0, 1.0, 1.0]. Project it onto the set first.": (
@@ -240,7 +250,7 @@ REJECTED = {
         lambda: kl.contrib.ImpactMovement(scale=())
     ),
     "flips must be at most 1000000, got 9223372036854775808.": (
-        lambda: resonance(kl.KLazyGD(BALL, 1.0, 4), flips=2**63)
+        lambda: resonance(kl.KLazyGD(BALL, 1.0, k=4), flips=2**63)
     ),
     "A must be a square matrix, got shape (2,).": (lambda: kl.contrib.MahalanobisMovement(A=[1.0, 2.0])),
     "A must be symmetric, got [[1.0, 1.0], [0.0, 1.0]]. Use (A + A.T) / 2.": (
@@ -287,14 +297,14 @@ REJECTED = {
         lambda: kl.run(GD, G, hints=G)
     ),
     "hints must have shape (4, 3), one row per round, got (3, 3).": (
-        lambda: kl.run(kl.MemoryGD(BALL, 1.0, kl.memories.Full()), G, hints=G[:3])  # pyright: ignore
+        lambda: kl.run(kl.MemoryGD(BALL, 1.0, memory=kl.memories.Full()), G, hints=G[:3])  # pyright: ignore
     ),
     "x0 must have shape (3,), got (1,).": lambda: kl.run(GD, G, x0=[0.0]),
     "u must have shape (4, 3), one row per round, got (2, 3).": lambda: kl.regret(
         kl.run(GD, G, engine="step"), G[:2]
     ),
     "state must come from a trace or agent of this KLazyGD, got GDState(": lambda: kl.run(
-        kl.KLazyGD(BALL, 1.0, 2), G, state=GD.init()
+        kl.KLazyGD(BALL, 1.0, k=2), G, state=GD.init()
     ),
     "state.x must have shape (3,), got (2,).": (lambda: kl.run(GD, G, state=kl.GD(kl.L2Ball(2), 1.0).init())),
     "costs must be those of the run, with T=4 and dim=3, got LinearCosts(T=1, dim=3).": (
@@ -344,7 +354,7 @@ REJECTED = {
     "value must be a function of t and x, got None.": (
         lambda: kl.CallableCosts(3, 2, None, None)  # pyright: ignore
     ),
-    "k must be a finite number, got 1": lambda: kl.KLazyGD(BALL, 1.0, 10**400),
+    "k must be a finite number, got 1": lambda: kl.KLazyGD(BALL, 1.0, k=10**400),
     "learner must be a Learner, got 'GD'. Use Agent(GD(L2Ball(5), 1.0)).": lambda: kl.Agent("GD"),  # pyright: ignore
 }
 
@@ -396,8 +406,8 @@ def test_a_kernel_finds_what_is_not_finite_by_itself(value, engine, sigma):
     """Bare arrays are not searched before the run: the costs show every NaN and inf, even where x is zero."""
     for learner in (
         kl.GD(kl.L2Ball(5), sigma),
-        kl.MemoryGD(kl.L2Ball(5), sigma, kl.memories.Full()),
-        kl.KLazyFTRL(kl.L1Ball(5), sigma, 2),
+        kl.MemoryGD(kl.L2Ball(5), sigma, memory=kl.memories.Full()),
+        kl.KLazyFTRL(kl.L1Ball(5), sigma, k=2),
     ):
         with pytest.raises(ValueError, match=re.escape(f"g[2, 1] must be a finite number, got {value}.")):
             kl.run(learner, holes(value, d=5), engine=engine)

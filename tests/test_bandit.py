@@ -150,7 +150,7 @@ def test_theory_s_tuning_has_theory_s_rates():
 @pytest.mark.parametrize("family", ["QuadraticCosts", "CallableCosts", "PinballCosts"])
 def test_a_run_tells_what_the_points_cost_and_nothing_else(points, family):
     costs = costs_of(family, 30, 5, 1)
-    learner = kl.contrib.Bandit(kl.KLazyGD(BALL, 3.0, 4), points, delta=0.1)
+    learner = kl.contrib.Bandit(kl.KLazyGD(BALL, 3.0, k=4), points, delta=0.1)
     trace = kl.run(learner, costs)
     state = learner.init()
     for t in range(1, 31):

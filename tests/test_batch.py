@@ -37,7 +37,7 @@ MEMORIES = [
     kl.memories.Event(4.0),
 ]
 GIVEN = [kl.Constant(1.7), kl.Sqrt(9.0), kl.Sqrt(0.3, 4.5), kl.Doubling(2.0)]
-TWO = [kl.LazyGD(kl.L2Ball(5), 1.0), kl.KLazyGD(kl.L2Ball(5), kl.Sqrt(5.0), 6)]
+TWO = [kl.LazyGD(kl.L2Ball(5), 1.0), kl.KLazyGD(kl.L2Ball(5), kl.Sqrt(5.0), k=6)]
 
 
 class HalfBall(kl.L2Ball):
@@ -52,14 +52,14 @@ def family(domain, sigma):
     lazy = [
         kl.GD(domain, sigma),
         kl.LazyGD(domain, sigma),
-        *(kl.KLazyGD(domain, sigma, k) for k in (1, 4, 64, 1000)),
+        *(kl.KLazyGD(domain, sigma, k=k) for k in (1, 4, 64, 1000)),
     ]
     others = [
-        kl.KLazyFTRL(domain, sigma, 5),
+        kl.KLazyFTRL(domain, sigma, k=5),
         kl.CentredOMD(domain, sigma),
-        kl.contrib.Patient(domain, sigma, 0.4),
+        kl.contrib.Patient(domain, sigma, move_cost=0.4),
     ]
-    return lazy + [kl.MemoryGD(domain, sigma, memory) for memory in MEMORIES] + others
+    return lazy + [kl.MemoryGD(domain, sigma, memory=memory) for memory in MEMORIES] + others
 
 
 def assert_agrees(batch, learners, g, **options):
@@ -117,9 +117,9 @@ def test_any_number_of_runs_with_any_slack_memory_and_sigma(domain, runs, seed, 
     for rule, k, c, offset in runs:
         sigma = kl.Constant(c) if offset is None else kl.Sqrt(c, offset)
         learners.append(
-            kl.KLazyGD(domain, sigma, k)
+            kl.KLazyGD(domain, sigma, k=k)
             if rule == "lazy"
-            else kl.MemoryGD(domain, sigma, kl.memories.Decay(k))
+            else kl.MemoryGD(domain, sigma, memory=kl.memories.Decay(k))
         )
     g = gradients(seed, 40 if JIT_OFF else T, domain.dim, scale)
     assert_agrees(run_batch(learners, g, jobs=1), learners, g, engine="step")
@@ -130,7 +130,7 @@ def test_any_number_of_runs_with_any_slack_memory_and_sigma(domain, runs, seed, 
 def test_a_grid_of_long_runs_agrees(domain):
     """Rounding does not build up: a projection brings no two points further apart."""
     learners = [
-        kl.KLazyGD(domain, sigma, k)
+        kl.KLazyGD(domain, sigma, k=k)
         for sigma in (0.5, kl.Sqrt(60.0), kl.Sqrt(2.0))
         for k in (1, 65, 3000, 10**9)
     ]
@@ -140,7 +140,7 @@ def test_a_grid_of_long_runs_agrees(domain):
 
 @pytest.mark.parametrize("domain", [kl.L2Ball(1), kl.L1Ball(8)], ids=repr)
 def test_the_smallest_and_the_largest_dimension_with_lanes(domain):
-    learners = [kl.KLazyGD(domain, kl.Sqrt(4.0), k, start=domain.start + 0.05) for k in (2, 3, 50)]
+    learners = [kl.KLazyGD(domain, kl.Sqrt(4.0), k=k, start=domain.start + 0.05) for k in (2, 3, 50)]
     g = np.random.default_rng(3).choice(
         [-1.0, 0.0, 1.0], (T, domain.dim)
     )  # with ties, on which sorting must not stumble
@@ -189,7 +189,7 @@ def test_results_come_in_the_order_of_the_learners_whatever_the_jobs():
 
 
 def test_offsets_that_each_run_has_alone_share_blocks_and_agree():
-    learners = [kl.KLazyGD(L1, kl.Sqrt(3.0, offset), 9) for offset in np.linspace(-0.9, 50.0, 11)]
+    learners = [kl.KLazyGD(L1, kl.Sqrt(3.0, offset), k=9) for offset in np.linspace(-0.9, 50.0, 11)]
     g = gradients(6, T, 5)
     assert_agrees(run_batch(learners, g), learners, g)
 
@@ -241,7 +241,7 @@ def test_what_has_no_lanes_is_played_by_run(learners, costs):
 def test_the_farthest_points_are_projected_too(size):
     g = np.zeros((2, 5))
     g[0, :2] = -size, size / 3
-    learners = [kl.KLazyGD(kl.L2Ball(5), 1.0, 1), kl.LazyGD(kl.L2Ball(5), 1e-5)]
+    learners = [kl.KLazyGD(kl.L2Ball(5), 1.0, k=1), kl.LazyGD(kl.L2Ball(5), 1e-5)]
     g[1] = 1.0  # which makes the second point, where that projection led, cost something
     batch = run_batch(learners, g)
     assert batch.engine == "lanes"

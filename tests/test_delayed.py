@@ -82,7 +82,7 @@ def test_no_certificate_is_violated_under_adversarial_delays(kind, name, place, 
 
 
 def test_without_delays_the_certificate_is_that_of_the_learner():
-    learner, g = kl.KLazyGD(BALL, kl.Sqrt(3.0), 4), gradients(3, 50, 5)
+    learner, g = kl.KLazyGD(BALL, kl.Sqrt(3.0), k=4), gradients(3, 50, 5)
     u = BALL.argmin_linear(g.sum(axis=0))
     late, own = (
         certify(kl.run(kl.contrib.Delayed(learner), g), u),
@@ -102,7 +102,9 @@ def test_regret_is_within_the_closed_form(kind, k, s, seed):
     waves = np.where(np.arange(T) // (1 + int(rng.integers(0, 8))) % 2, 1.0, -1.0)[:, None]
     g = waves * np.array([1.0, 0.0, 0.0, 0.0, 0.0]) if seed % 2 else gradients(seed, T, 5)
     u = BALL.argmin_linear(g.sum(axis=0))
-    trace = kl.run(kl.contrib.Delayed(kl.KLazyGD(BALL, s, k)), g, delays=delays, movement=kl.L2Movement(0.5))
+    trace = kl.run(
+        kl.contrib.Delayed(kl.KLazyGD(BALL, s, k=k)), g, delays=delays, movement=kl.L2Movement(0.5)
+    )
     G = float(np.linalg.norm(g, axis=1).max())
     bound = delayed_bound(T, G, 1.0, 0.0, s, k, pairs, missing, move_cost=0.5)
     assert kl.regret(trace, u).smoothed <= bound + 1e-9
@@ -199,7 +201,7 @@ def drive(agent, rows, delays, by_rows):
 CASES = {
     "gradients": ({}, kl.GD(BALL, 2.0)),
     "guards": ({"guards": kl.Guards(per_round=0.1, hold=2)}, kl.GD(BALL, 2.0)),
-    "rows": ({"costs": kl.Pinball(4.0)}, kl.KLazyGD(kl.Box([0.0] * 5, [9.0] * 5), 1.0, 3)),
+    "rows": ({"costs": kl.Pinball(4.0)}, kl.KLazyGD(kl.Box([0.0] * 5, [9.0] * 5), 1.0, k=3)),
     "rows and guards": ({"costs": kl.Quadratic(), "guards": kl.Guards(per_round=0.3)}, kl.GD(BALL, 2.0)),
     "told rows": ({"costs": kl.Pinball()}, kl.MovingAverage(kl.Box([0.0] * 5, [9.0] * 5), 3, family=kl.Pinball())),
 }  # fmt: skip

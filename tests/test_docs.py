@@ -211,8 +211,8 @@ def test_a_learner_that_compiles_everywhere_takes_as_few_lines_as_its_guide_says
     )
     twin = count(inspect.getsource(rules.patient)) + count(inspect.getsource(rules.debt_is_due))
     others = 2 + 1 + 1  # learners/__init__.py, the entry in RULES, tests/cases.py
-    assert "four files and fewer than 60 lines" in (ROOT / "docs/howto/own_learner.md").read_text()
-    assert learner + twin + others < 60
+    assert "four files and fewer than 70 lines" in (ROOT / "docs/howto/own_learner.md").read_text()
+    assert learner + twin + others < 70
 
 
 def test_help_begins_with_what_klazy_is_for_and_names_every_command_once(monkeypatch):

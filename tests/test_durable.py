@@ -97,7 +97,7 @@ def test_it_goes_on_bit_for_bit_from_the_files_of_any_round(make, tmp_path, monk
 
 @given(stops=st.lists(st.integers(1, 9), max_size=8), seed=st.integers(0, 2**16), hinted=st.booleans())
 def test_hints_and_ids_are_replayed_too(stops, seed, hinted):
-    learner, g = kl.MemoryGD(kl.L2Ball(3), kl.Sqrt(3.0), kl.memories.Clip(0.8)), gradients(seed, 9, 3)
+    learner, g = kl.MemoryGD(kl.L2Ball(3), kl.Sqrt(3.0), memory=kl.memories.Clip(0.8)), gradients(seed, 9, 3)
     straight = kl.Agent(learner, engine="step")
     points = {}
     with tempfile.TemporaryDirectory() as folder:
@@ -709,7 +709,7 @@ class TestOpening:
             assert agent.switching == 0.0
 
     def test_a_state_begins_a_new_agent_and_no_other(self, place):
-        learner, g = kl.KLazyGD(kl.Simplex(3), 2.0, 4), np.random.default_rng(0).normal(size=(9, 3))
+        learner, g = kl.KLazyGD(kl.Simplex(3), 2.0, k=4), np.random.default_rng(0).normal(size=(9, 3))
         trained = kl.Agent(learner)
         for row in g[:5]:
             trained.update(row)
@@ -790,7 +790,7 @@ class TestHistory:
             kl.Agent(LEARNER).history()
 
     def test_any_sqlite_reads_the_views(self, file):
-        learner = kl.MemoryGD(kl.L2Ball(4, radius=1e9), 1e-6, kl.memories.Decay(4.0))
+        learner = kl.MemoryGD(kl.L2Ball(4, radius=1e9), 1e-6, memory=kl.memories.Decay(4.0))
         g = np.array([[1.0, -0.0, 1e-30, -3e-7], [2.5e5, 0.1, -1e-12, 7.0], [0.0, 0.0, 0.0, 0.0]])
         with kl.Agent.open(file, learner, name="eu-west", engine="step", guards=kl.Guards()) as agent:
             for row in g:

@@ -419,7 +419,7 @@ def test_rounding_far_from_the_origin_teaches_no_rate(far):
 
 
 def test_a_far_point_beside_one_at_the_centre():
-    learner = kl.SAder([kl.KLazyGD(kl.L2Ball(5), 1.0, 1), kl.KLazyGD(kl.L2Ball(5), 1.0, 3)], 0.3)
+    learner = kl.SAder([kl.KLazyGD(kl.L2Ball(5), 1.0, k=1), kl.KLazyGD(kl.L2Ball(5), 1.0, k=3)], 0.3)
     g = np.outer([1e200, -1e200, 0.0], np.eye(5)[0])
     compiled, step = (kl.run(learner, g, engine=engine) for engine in ("compiled", "step"))
     np.testing.assert_allclose(compiled.x, step.x, atol=1e-12)

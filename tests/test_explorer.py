@@ -58,7 +58,7 @@ def plain(domain, sigma):
     """Learners without a number, by their words in a link."""
     memory = {"forget": kl.memories.Forget(), "full": kl.memories.Full()}
     simple = {"gd": kl.GD(domain, sigma), "lazy": kl.LazyGD(domain, sigma)}
-    return simple | {word: kl.MemoryGD(domain, sigma, rule) for word, rule in memory.items()}
+    return simple | {word: kl.MemoryGD(domain, sigma, memory=rule) for word, rule in memory.items()}
 
 
 def numbered(domain, sigma, k):
@@ -69,8 +69,8 @@ def numbered(domain, sigma, k):
         f"clip,kappa{k}": kl.memories.Clip(k),
     }
     rules[f"event,kappa{k}"] = kl.memories.Event(k)
-    memory = {word: kl.MemoryGD(domain, sigma, rule) for word, rule in rules.items()}
-    return {f"klazy,k{k}": kl.KLazyGD(domain, sigma, k)} | memory
+    memory = {word: kl.MemoryGD(domain, sigma, memory=rule) for word, rule in rules.items()}
+    return {f"klazy,k{k}": kl.KLazyGD(domain, sigma, k=k)} | memory
 
 
 @pytest.fixture(scope="module")
@@ -253,9 +253,9 @@ class TestPicture:
     @pytest.mark.parametrize("close", ["", "&close=1"])
     def test_it_shows_the_step_that_klazy_takes(self, opened, name, close):
         domain, rules = SETS[name], "gd,s6;lazy,s6;klazy,k5,s6;decay,m9,s6"
-        memory = kl.MemoryGD(domain, 6.0, kl.memories.Decay(9))
+        memory = kl.MemoryGD(domain, 6.0, memory=kl.memories.Decay(9))
         for show, learner in enumerate(
-            [kl.GD(domain, 6.0), kl.LazyGD(domain, 6.0), kl.KLazyGD(domain, 6.0, 5), memory]
+            [kl.GD(domain, 6.0), kl.LazyGD(domain, 6.0), kl.KLazyGD(domain, 6.0, k=5), memory]
         ):
             for t in (12, 17):
                 page = opened(f"set={name}&seq=rotating&T=101&l={rules}&show={show + 1}&t={t}{close}")
@@ -296,7 +296,7 @@ class TestPicture:
             "[...document.querySelectorAll('#numbers tr')].map((r) => [...r.cells].slice(1).map((c) => +c.innerText))"
         )
         for learner, row in zip(
-            [kl.GD(kl.L1Ball(2), 6.0), kl.KLazyGD(kl.L1Ball(2), 6.0, 5)], cells, strict=True
+            [kl.GD(kl.L1Ball(2), 6.0), kl.KLazyGD(kl.L1Ball(2), 6.0, k=5)], cells, strict=True
         ):
             paid = kl.run(learner, rotating(60).costs, movement=kl.L2Movement(2.0), engine="step").totals
             assert row == pytest.approx([paid.hitting, paid.switching, paid.cost], abs=6e-3)
@@ -566,8 +566,8 @@ class TestForms:
     @pytest.mark.parametrize(
         ("rule", "field", "typed", "refused"),
         [
-            ("klazy", "number", "0", lambda: kl.KLazyGD(kl.L1Ball(2), 1.0, 0)),
-            ("klazy", "number", "2.5", lambda: kl.KLazyGD(kl.L1Ball(2), 1.0, 2.5)),  # pyright: ignore[reportArgumentType]
+            ("klazy", "number", "0", lambda: kl.KLazyGD(kl.L1Ball(2), 1.0, k=0)),
+            ("klazy", "number", "2.5", lambda: kl.KLazyGD(kl.L1Ball(2), 1.0, k=2.5)),  # pyright: ignore[reportArgumentType]
             ("clock", "number", "-3", lambda: kl.memories.Clock(-3)),
             ("decay", "number", "0.5", lambda: kl.memories.Decay(0.5)),
             ("clip", "number", "0", lambda: kl.memories.Clip(0)),

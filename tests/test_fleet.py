@@ -141,7 +141,7 @@ class TestInAStore:
                 assert agent.history()["decision"][-1].to_list() == straight[name].x.tolist()
 
     def test_it_follows_agents_that_play_alone(self, place):
-        learner = kl.MemoryGD(kl.L2Ball(5), kl.Sqrt(9.0), kl.memories.Clip(0.8))
+        learner = kl.MemoryGD(kl.L2Ball(5), kl.Sqrt(9.0), memory=kl.memories.Clip(0.8))
         straight = kl.Fleet(learner, NAMES)
         kl.Fleet.open(place, learner, NAMES).close()
         with kl.Agent.open(place, name="ap") as agent:

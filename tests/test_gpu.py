@@ -43,7 +43,7 @@ MEMORIES = [
     kl.memories.Event(1.5),
 ]
 BALL = kl.L2Ball(5)  # for which other tests compile kernels, too
-TWO = [kl.KLazyGD(BALL, kl.Sqrt(5.0), 4), kl.GD(BALL, 2.0)]
+TWO = [kl.KLazyGD(BALL, kl.Sqrt(5.0), k=4), kl.GD(BALL, 2.0)]
 
 pytestmark = pytest.mark.skipif(
     os.environ.get("NUMBA_ENABLE_CUDASIM") != "1", reason="these tests are for Numba's CUDA simulator"
@@ -58,13 +58,13 @@ def family(domain, turn):
 
     plain = [
         kl.GD(domain, sigma(0)),
-        kl.KLazyGD(domain, sigma(1), 4),
+        kl.KLazyGD(domain, sigma(1), k=4),
         kl.LazyGD(domain, sigma(1)),
-        kl.KLazyFTRL(domain, sigma(2), 3),
+        kl.KLazyFTRL(domain, sigma(2), k=3),
         kl.CentredOMD(domain, sigma(3)),
-        kl.contrib.Patient(domain, sigma(4), 0.4),
+        kl.contrib.Patient(domain, sigma(4), move_cost=0.4),
     ]
-    return plain + [kl.MemoryGD(domain, sigma(i), memory) for i, memory in enumerate(MEMORIES)]
+    return plain + [kl.MemoryGD(domain, sigma(i), memory=memory) for i, memory in enumerate(MEMORIES)]
 
 
 def assert_agrees(batch, learners, costs, **options):
@@ -95,8 +95,8 @@ def test_every_rule_pays_on_every_set_what_step_pays(domain):
 def test_every_schedule_in_any_company(sigma):
     """Alone, runs share their sigmas; beside another offset, each finds its own."""
     g = gradients(2, T, 5)
-    alone = [kl.KLazyGD(BALL, sigma, 2)]
-    together = [*alone, kl.KLazyGD(BALL, kl.Sqrt(3.0, 1.0), 3), kl.KLazyGD(BALL, kl.Sqrt(3.0, 2.0), 5)]
+    alone = [kl.KLazyGD(BALL, sigma, k=2)]
+    together = [*alone, kl.KLazyGD(BALL, kl.Sqrt(3.0, 1.0), k=3), kl.KLazyGD(BALL, kl.Sqrt(3.0, 2.0), k=5)]
     assert_agrees(run_batch(alone, g, device="cuda"), alone, g)
     assert_agrees(run_batch(together, g, device="cuda"), together, g)
 
@@ -132,7 +132,7 @@ def test_a_rule_that_knows_its_set_pays_what_step_pays(domain):
 @pytest.mark.parametrize("domain", [kl.Simplex(3), kl.CappedSimplex(3, 1.5, 1.0)], ids=repr)
 def test_mirror_descent_pays_what_step_pays(domain):
     learners = [
-        kl.contrib.MirrorMemory(domain, 0.7, memory, geometry=kl.contrib.Entropy(0.1))
+        kl.contrib.MirrorMemory(domain, 0.7, memory=memory, geometry=kl.contrib.Entropy(0.1))
         for memory in (kl.memories.Clock(3), kl.memories.Decay(4.0))
     ]
     g = gradients(6, 7, 3)
@@ -141,8 +141,8 @@ def test_mirror_descent_pays_what_step_pays(domain):
 
 EXPERTS = [
     kl.GD(BALL, 2.0),
-    kl.MemoryGD(BALL, kl.ScaleFree(1.0), kl.memories.Decay(4.0)),
-    kl.KLazyFTRL(BALL, kl.Sqrt(2.0), 3),
+    kl.MemoryGD(BALL, kl.ScaleFree(1.0), memory=kl.memories.Decay(4.0)),
+    kl.KLazyFTRL(BALL, kl.Sqrt(2.0), k=3),
 ]
 
 

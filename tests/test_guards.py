@@ -59,7 +59,7 @@ def test_without_limits_it_plays_the_learners_points_and_counts_their_movement(m
 def test_budgets_are_hard_and_the_point_stays_in_the_set(domain, movement, per_round, total, hold, seed):
     cost = PRICES[movement](domain.dim)
     guards = kl.Guards(per_round=per_round, total=total, hold=hold, movement=cost)
-    agent = kl.Agent(kl.KLazyGD(domain, 1.0, 4), engine="step", guards=guards)
+    agent = kl.Agent(kl.KLazyGD(domain, 1.0, k=4), engine="step", guards=guards)
     x, own, _ = played(agent, gradients(seed, 12, domain.dim))
     prices = cost.weight * cost.distance(np.diff(x, axis=0))
     assert (prices <= per_round).all()
@@ -119,7 +119,7 @@ def test_a_total_of_switch_fees_is_a_number_of_changes(fees, seed):
 @pytest.mark.parametrize("engine", ["compiled", "step"])
 @given(start=st.integers(0, 6), length=st.integers(0, 6), seed=seeds)
 def test_frozen_it_plays_one_point_and_learns_on(engine, start, length, seed):
-    learner, g = kl.KLazyGD(kl.Simplex(5), 2.0, 4), gradients(seed, 15, 5)
+    learner, g = kl.KLazyGD(kl.Simplex(5), 2.0, k=4), gradients(seed, 15, 5)
     agent, bare = kl.Agent(learner, engine=engine, guards=kl.Guards()), kl.Agent(learner, engine=engine)
     for t, row in enumerate(g):
         frozen = start <= t < start + length
@@ -134,7 +134,7 @@ def test_frozen_it_plays_one_point_and_learns_on(engine, start, length, seed):
 @pytest.mark.parametrize("engine", ["compiled", "step"])
 @given(G=st.floats(0.1, 3.0), seed=seeds)
 def test_clipping_is_what_clipped_gradients_would_do(engine, G, seed):
-    learner, g = kl.MemoryGD(kl.Simplex(5), 2.0, kl.memories.Decay(4.0)), gradients(seed, 8, 5)
+    learner, g = kl.MemoryGD(kl.Simplex(5), 2.0, memory=kl.memories.Decay(4.0)), gradients(seed, 8, 5)
     size = np.linalg.norm(g, axis=1, keepdims=True)
     short = np.where(size > G, g * (G / np.maximum(size, G)), g)
     agent, bare = (
@@ -149,7 +149,7 @@ def test_clipping_is_what_clipped_gradients_would_do(engine, G, seed):
 
 @pytest.mark.parametrize("engine", ["compiled", "step"])
 def test_a_refused_gradient_or_hint_changes_nothing(engine):
-    learner = kl.MemoryGD(kl.L2Ball(2), 2.0, kl.memories.Full())
+    learner = kl.MemoryGD(kl.L2Ball(2), 2.0, memory=kl.memories.Full())
     agent = kl.Agent(learner, engine=engine, guards=kl.Guards(G=1.0))
     agent.update([0.6, 0.8])
     before = repr(agent.explain())
@@ -274,7 +274,7 @@ def test_the_margin_is_the_least_gradient_that_moves_the_point(domain, name, sig
 
 @pytest.mark.parametrize("k", [1, 3, 4])
 def test_the_point_is_rebuilt_from_the_gradients_that_explain_names(k):
-    learner, g = kl.KLazyGD(kl.Simplex(5), 2.0, k), gradients(1, 12, 5)
+    learner, g = kl.KLazyGD(kl.Simplex(5), 2.0, k=k), gradients(1, 12, 5)
     agent, x = kl.Agent(learner), []
     for t, row in enumerate(g, start=1):
         x.append(agent.x)
@@ -352,7 +352,7 @@ def test_what_a_class_says_about_its_step_holds_for_a_subclass_that_keeps_it(kin
 
 
 def test_a_memory_with_a_theta_of_its_own_has_no_clock():
-    agent = kl.Agent(kl.MemoryGD(kl.L2Ball(2), 1.0, Moody(2)), engine="step")
+    agent = kl.Agent(kl.MemoryGD(kl.L2Ball(2), 1.0, memory=Moody(2)), engine="step")
     agent.update([1.0, 0.0])
     assert agent.explain().since is None
     assert "What MemoryGD remembers of the rounds up to 1 depends on them." in agent.explain().words
@@ -372,7 +372,10 @@ def test_every_learner_is_explained(make):
 @pytest.mark.parametrize("engine", ["compiled", "step"])
 def test_guards_and_ids_survive_a_copy(copied, engine, tmp_path):
     guards = kl.Guards(per_round=0.1, total=0.5, hold=2, G=1.0, above="clip", movement=kl.L1Movement(2.0))
-    agent, g = kl.Agent(kl.KLazyGD(kl.Simplex(5), 2.0, 4), engine=engine, guards=guards), gradients(3, 12, 5)
+    agent, g = (
+        kl.Agent(kl.KLazyGD(kl.Simplex(5), 2.0, k=4), engine=engine, guards=guards),
+        gradients(3, 12, 5),
+    )
     for t, row in enumerate(g[:5]):
         agent.update(row, id=t)
     agent.freeze()
@@ -446,7 +449,7 @@ def test_refused_with_a_sentence_that_helps(message):
 )
 @given(seed=seeds)
 def test_a_run_with_guards_plays_what_an_agent_with_them_would(guards, seed):
-    learner, g = kl.KLazyGD(kl.Simplex(5), 2.0, 4), gradients(seed, 15, 5)
+    learner, g = kl.KLazyGD(kl.Simplex(5), 2.0, k=4), gradients(seed, 15, 5)
     trace = kl.run(learner, g, guards=guards)
     agent = kl.Agent(learner, guards=guards, engine="step")
     x, own, _ = played(agent, g)

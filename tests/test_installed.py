@@ -19,7 +19,7 @@ import klazy as kl
 
 
 def thrifty(domain, movement, patience: float = 2.0) -> kl.types.Learner:
-    return kl.contrib.Patient(domain, 1.0, price=patience * movement.weight)
+    return kl.contrib.Patient(domain, 1.0, move_cost=patience * movement.weight)
 """
 STUDY = """
 seeds = 2

@@ -174,7 +174,9 @@ def test_rules_that_place_their_points_as_lanes_experts_and_agents(domain):
     np.testing.assert_allclose(
         np.column_stack((batch.hitting, batch.switching)), totals, rtol=1e-12, atol=1e-10
     )
-    assert_same(*both(kl.SAder([*family, kl.GD(domain, 2.0), kl.contrib.Patient(domain, 2.0, 0.5)]), g))
+    assert_same(
+        *both(kl.SAder([*family, kl.GD(domain, 2.0), kl.contrib.Patient(domain, 2.0, move_cost=0.5)]), g)
+    )
 
 
 MIRRORED = [kl.CappedSimplex(5, 1.5, 0.6)]
@@ -196,7 +198,7 @@ def test_mirror_descent_with_every_memory_under_every_schedule(domain, floor):
         floor = 0.0  # a set of one point leaves no room for another
     sizes = cycle((1.0, 100.0))
     for memory, sigma in product(MEMORIES, SCHEDULES):
-        learner = kl.contrib.MirrorMemory(domain, sigma, memory, geometry=kl.contrib.Entropy(floor))
+        learner = kl.contrib.MirrorMemory(domain, sigma, memory=memory, geometry=kl.contrib.Entropy(floor))
         assert_same(*both(learner, gradients(3, ROUNDS, domain.dim, next(sizes))))
 
 
@@ -205,7 +207,7 @@ def test_mirror_descent_as_lanes_and_live():
     domain = kl.Simplex(5)
     g = gradients(8, ROUNDS, 5)
     family = [
-        kl.contrib.MirrorMemory(domain, sigma, memory, geometry=kl.contrib.Entropy(0.1))
+        kl.contrib.MirrorMemory(domain, sigma, memory=memory, geometry=kl.contrib.Entropy(0.1))
         for sigma in (0.5, 1.7, 20.0)
         for memory in (kl.memories.Clock(4), kl.memories.Decay(5.0))
     ]
@@ -387,7 +389,7 @@ def test_learners_on_every_cost_family(learner, families):
 
 
 def test_costs_that_are_not_linear_beyond_the_unrolled_dimensions():
-    assert_same(*both(kl.KLazyGD(kl.Simplex(12), 2.0, 4), costs_of("LogWealthCosts", T, 12, seed=1)))
+    assert_same(*both(kl.KLazyGD(kl.Simplex(12), 2.0, k=4), costs_of("LogWealthCosts", T, 12, seed=1)))
 
 
 @pytest.mark.parametrize("name", [name for name, make in MOVEMENTS.items() if make(5).code is not None])
@@ -415,7 +417,7 @@ def test_a_movement_cost_without_a_kernel_is_charged_through_step(name):
 @pytest.mark.parametrize("domain", [kl.L2Ball(9), kl.Simplex(300)], ids=repr)
 def test_dimensions_beyond_the_unrolled_ones(domain):
     g = gradients(3, 200, domain.dim)
-    for learner in (kl.KLazyGD(domain, kl.Sqrt(2.0), 17), kl.LazyGD(domain, 5.0)):
+    for learner in (kl.KLazyGD(domain, kl.Sqrt(2.0), k=17), kl.LazyGD(domain, 5.0)):
         assert_same(*both(learner, g))
 
 
@@ -429,7 +431,7 @@ if not JIT_OFF:
 def test_unrolled_dimensions_with_ties(domain):
     """Thresholds of small sets come from a sorting network; gradients of +-1 make ties in every round."""
     g = np.random.default_rng(domain.dim).choice([-1.0, 0.0, 1.0], (T, domain.dim))
-    assert_same(*both(kl.KLazyGD(domain, 1.0, 3), g))
+    assert_same(*both(kl.KLazyGD(domain, 1.0, k=3), g))
 
 
 @pytest.mark.parametrize("domain", [kl.Simplex(5), kl.Simplex(12), kl.CappedSimplex(5, 1.5, 0.6)], ids=repr)
@@ -437,7 +439,7 @@ def test_unrolled_dimensions_with_ties(domain):
 def test_costs_with_a_common_offset_lose_no_precision(domain, offset):
     """On a simplex an offset of all coordinates changes nothing; y runs away by offset / sigma every round."""
     g = offset + np.random.default_rng(0).integers(-8, 9, (130 if JIT_OFF else 400, domain.dim)) / 8.0
-    for learner in (kl.LazyGD(domain, 0.5), kl.KLazyGD(domain, 2.0, 30)):
+    for learner in (kl.LazyGD(domain, 0.5), kl.KLazyGD(domain, 2.0, k=30)):
         compiled, step = both(learner, g)
         size = offset * len(g)  # y is a sum of this size, whose rounding both engines share up to its order
         np.testing.assert_allclose(compiled.x, step.x, atol=max(AGREE, 4 * size * np.finfo(float).eps))
@@ -451,7 +453,7 @@ def test_the_farthest_points_are_projected_too(domain):
     g = np.zeros((2, domain.dim))
     for size in (1e16, 1e200):
         g[0, :2] = -size, size / 3
-        compiled, step = both(kl.KLazyGD(domain, 1.0, 1), g)
+        compiled, step = both(kl.KLazyGD(domain, 1.0, k=1), g)
         np.testing.assert_allclose(compiled.x, step.x, atol=1e-12)
         assert domain.contains(compiled.x, tol=1e-14)
         assert np.linalg.norm(compiled.x[1]) == pytest.approx(1.0)
@@ -466,7 +468,7 @@ def test_a_far_point_may_be_inside_a_large_ball():
 
 @pytest.mark.parametrize("record", ["actions", "costs", "totals"])
 def test_recording_less_changes_nothing_else(record):
-    learner, g = kl.KLazyGD(kl.L2Ball(5), kl.Sqrt(8.0), 6), gradients(4, T, 5)
+    learner, g = kl.KLazyGD(kl.L2Ball(5), kl.Sqrt(8.0), k=6), gradients(4, T, 5)
     full = kl.run(learner, g)
     for engine in ("compiled", "step"):
         trace = kl.run(learner, g, record=record, engine=engine)
@@ -488,7 +490,7 @@ def test_a_run_in_two_parts_is_the_run(make):
 
 def test_hints_reach_the_kernel():
     g = gradients(6, T, 5)
-    learner = kl.MemoryGD(kl.L1Ball(5), kl.ScaleFree(2.0), kl.memories.Decay(8.0))
+    learner = kl.MemoryGD(kl.L1Ball(5), kl.ScaleFree(2.0), memory=kl.memories.Decay(8.0))
     compiled, step = both(learner, g, hints=0.5 * g)
     assert_same(compiled, step)
     assert np.abs(step.x - kl.run(learner, g).x).max() > 0.01
@@ -615,7 +617,10 @@ class TestCompiling:
         kernel = sequence_kernel(*kind, 5)
         for sigma in SCHEDULES:
             kl.run(
-                kl.KLazyGD(kl.L2Ball(5), sigma, 3), np.ones((4, 5)), record="totals", movement=kl.TVMovement()
+                kl.KLazyGD(kl.L2Ball(5), sigma, k=3),
+                np.ones((4, 5)),
+                record="totals",
+                movement=kl.TVMovement(),
             )
         assert sequence_kernel(*kind, 5) is kernel
         assert len(kernel.signatures) == 1
@@ -624,8 +629,8 @@ class TestCompiling:
     def test_a_second_process_compiles_nothing(self, tmp_path):
         script = (
             "import json, numpy as np, klazy as kl\n"
-            "kl.run(kl.KLazyGD(kl.Box(0, 1), 1.0, 2), np.ones((4, 1)))\n"
-            "kl.Agent(kl.KLazyGD(kl.Box(0, 1), 1.0, 2))\n"
+            "kl.run(kl.KLazyGD(kl.Box(0, 1), 1.0, k=2), np.ones((4, 1)))\n"
+            "kl.Agent(kl.KLazyGD(kl.Box(0, 1), 1.0, k=2))\n"
             "from klazy.kernels.sequence import sequence_kernel, update_kernel\n"
             "kernels = (sequence_kernel(2, 0, 1, 1), update_kernel(2, 1, 1, False))\n"
             "print(json.dumps([[sum(k.stats.cache_hits.values()), sum(k.stats.cache_misses.values())] for k in kernels]))\n"

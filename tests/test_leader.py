@@ -121,8 +121,8 @@ def test_a_million_rounds_lose_no_digit_of_a_small_difference():
     T = 1_000_000
     start = np.array([[0.5, 0.0, 0.0, 0.0, 0.0], [0.5 - 1e-6, 0.0, 0.0, 0.0, 0.0]])
     experts = [
-        kl.KLazyGD(BALL, 1e60, 4, start=start[0]),
-        kl.MemoryGD(BALL, 1e60, kl.memories.Full(), start=start[1]),
+        kl.KLazyGD(BALL, 1e60, k=4, start=start[0]),
+        kl.MemoryGD(BALL, 1e60, memory=kl.memories.Full(), start=start[1]),
     ]
     g = np.tile([1.0, 0.0, 0.0, 0.0, 0.0], (T, 1))
     state = kl.run(kl.Leader(experts, kl.L2Movement(1.0)), g, record="totals").state
@@ -136,8 +136,8 @@ def test_with_a_fee_per_change_the_follower_needs_no_guard():
     """A mean of experts cannot be charged by a fee, and a follower can."""
     pole = np.array([1.0, 0.0, 0.0, 0.0, 0.0])
     experts = [
-        kl.KLazyGD(BALL, 1e12, 4, start=-pole),
-        kl.MemoryGD(BALL, 1e12, kl.memories.Full(), start=pole),
+        kl.KLazyGD(BALL, 1e12, k=4, start=-pole),
+        kl.MemoryGD(BALL, 1e12, memory=kl.memories.Full(), start=pole),
     ]
     g = np.repeat([-pole, pole], [20, 60], axis=0)
     for fee, changes in ((1.0, 2), (30.0, 2), (1000.0, 0)):
@@ -206,7 +206,7 @@ class Told(kl.KLazyGD):
     def __init__(
         self, domain: kl.types.ConvexSet, sigma: Any, k: int, family: kl.types.Family | None = None
     ) -> None:
-        super().__init__(domain, sigma, k)
+        super().__init__(domain, sigma, k=k)
         self._keep(family=family)
 
 

@@ -102,6 +102,14 @@ class TestEveryDescent:
             make(kl.L2Ball(3), 2.0).replace(sigma=5.0) == make(kl.L2Ball(3), 5.0) != make(kl.L2Ball(3), 2.0)
         )
 
+    def test_a_learning_rate_is_one_over_sigma(self, make):
+        learner = make(kl.L2Ball(3), 4.0)
+        assert make(kl.L2Ball(3), 2.0).replace(learning_rate=0.25) == learner
+        description = learner.to_dict()
+        assert "learning_rate" not in description
+        del description["sigma"]
+        assert kl.types.Learner.from_dict(description | {"learning_rate": 0.25}) == learner
+
     @given(domain=cheap_sets, s=st.floats(0.1, 20.0), seed=seeds)
     def test_a_step_is_at_most_the_gradient_over_sigma(self, make, domain, s, seed):
         learner = make(domain, s)
@@ -134,13 +142,13 @@ class TestEveryDescent:
 @given(domain=cheap_sets, sigma=schedules, seed=seeds)
 def test_k_equal_to_one_is_gd(domain, sigma, seed):
     g = gradients(seed, T, domain.dim)
-    assert np.array_equal(played(kl.KLazyGD(domain, sigma, 1), g), played(kl.GD(domain, sigma), g))
+    assert np.array_equal(played(kl.KLazyGD(domain, sigma, k=1), g), played(kl.GD(domain, sigma), g))
 
 
 @given(domain=cheap_sets, sigma=schedules, seed=seeds, more=st.integers(0, 5))
 def test_k_of_at_least_the_horizon_is_lazy_gd(domain, sigma, seed, more):
     g = gradients(seed, T, domain.dim)
-    x, z = played(kl.KLazyGD(domain, sigma, T + more), g), played(kl.LazyGD(domain, sigma), g)
+    x, z = played(kl.KLazyGD(domain, sigma, k=T + more), g), played(kl.LazyGD(domain, sigma), g)
     assert np.array_equal(x, z)
 
 
@@ -148,14 +156,14 @@ def test_k_of_at_least_the_horizon_is_lazy_gd(domain, sigma, seed, more):
 @given(k=st.integers(1, 12), seed=seeds, s=st.floats(0.2, 10.0))
 def test_theorem_1_projection_and_ftrl_forms_play_the_same_points(domain, k, seed, s):
     g = gradients(seed, 20, domain.dim)
-    x, z = played(kl.KLazyGD(domain, s, k), g), played(kl.KLazyFTRL(domain, s, k), g)
+    x, z = played(kl.KLazyGD(domain, s, k=k), g), played(kl.KLazyFTRL(domain, s, k=k), g)
     np.testing.assert_allclose(x, z, atol=1e-9 if domain.code is None else 1e-11)
 
 
 @given(domain=cheap_sets, sigma=schedules, k=st.integers(1, 12), seed=seeds)
 def test_the_anchored_ftrl_form_plays_the_same_points_for_schedules(domain, sigma, k, seed):
     g = gradients(seed, T, domain.dim)
-    x, z = played(kl.KLazyGD(domain, sigma, k), g), played(kl.KLazyFTRL(domain, sigma, k), g)
+    x, z = played(kl.KLazyGD(domain, sigma, k=k), g), played(kl.KLazyFTRL(domain, sigma, k=k), g)
     np.testing.assert_allclose(x, z, atol=1e-11)
 
 
@@ -169,21 +177,24 @@ def test_algorithm_2_plays_other_points_for_schedules():
         p = p + row
         x = domain.project(-p / sigma(t))
         z.append(x)
-    assert np.abs(played(kl.KLazyGD(domain, sigma, k), g) - z).max() > 0.05
+    assert np.abs(played(kl.KLazyGD(domain, sigma, k=k), g) - z).max() > 0.05
 
 
 @given(domain=cheap_sets, s=st.floats(0.2, 10.0), k=st.integers(1, 12), seed=seeds)
 def test_clock_memory_is_k_lazy_gd_for_constant_sigma(domain, s, k, seed):
     g = gradients(seed, T, domain.dim)
-    x, z = played(kl.MemoryGD(domain, s, kl.memories.Clock(k)), g), played(kl.KLazyGD(domain, s, k), g)
+    x, z = (
+        played(kl.MemoryGD(domain, s, memory=kl.memories.Clock(k)), g),
+        played(kl.KLazyGD(domain, s, k=k), g),
+    )
     np.testing.assert_allclose(x, z, atol=1e-11)
 
 
 def test_clock_memory_is_its_own_algorithm_for_schedules():
     g, domain = gradients(1, T, 5), kl.L1Ball(5)
     x, z = (
-        played(kl.MemoryGD(domain, kl.Sqrt(8.0), kl.memories.Clock(6)), g),
-        played(kl.KLazyGD(domain, kl.Sqrt(8.0), 6), g),
+        played(kl.MemoryGD(domain, kl.Sqrt(8.0), memory=kl.memories.Clock(6)), g),
+        played(kl.KLazyGD(domain, kl.Sqrt(8.0), k=6), g),
     )
     assert np.abs(x - z).max() > 1e-3
 
@@ -192,7 +203,7 @@ def test_clock_memory_is_its_own_algorithm_for_schedules():
 def test_forgetting_memory_is_gd(domain, sigma, seed):
     g = gradients(seed, T, domain.dim)
     np.testing.assert_allclose(
-        played(kl.MemoryGD(domain, sigma, kl.memories.Forget()), g),
+        played(kl.MemoryGD(domain, sigma, memory=kl.memories.Forget()), g),
         played(kl.GD(domain, sigma), g),
         atol=1e-12,
     )
@@ -202,14 +213,16 @@ def test_forgetting_memory_is_gd(domain, sigma, seed):
 def test_full_memory_is_lazy_gd_for_constant_sigma(domain, s, seed):
     g = gradients(seed, T, domain.dim)
     np.testing.assert_allclose(
-        played(kl.MemoryGD(domain, s, kl.memories.Full()), g), played(kl.LazyGD(domain, s), g), atol=1e-11
+        played(kl.MemoryGD(domain, s, memory=kl.memories.Full()), g),
+        played(kl.LazyGD(domain, s), g),
+        atol=1e-11,
     )
 
 
 @pytest.mark.parametrize("memory", MEMORIES, ids=repr)
 @given(domain=cheap_sets, sigma=schedules, seed=seeds)
 def test_memory_stays_in_the_normal_cone_and_moves_at_most_g_over_sigma_t(memory, domain, sigma, seed):
-    learner, g = kl.MemoryGD(domain, sigma, memory), gradients(seed, T, domain.dim)
+    learner, g = kl.MemoryGD(domain, sigma, memory=memory), gradients(seed, T, domain.dim)
     states, energy = play(learner, g), 0.0
     for t, (state, following) in enumerate(pairwise(states), start=1):
         sigma_t, energy = sigma.observe(t, energy, g[t - 1])
@@ -225,7 +238,7 @@ def test_memory_stays_in_the_normal_cone_and_moves_at_most_g_over_sigma_t(memory
 def test_the_normal_never_outgrows_its_bound(kappa, memory):
     g = gradients(5, 400, 4)
     g *= 2.0 / np.maximum(np.linalg.norm(g, axis=1, keepdims=True), 2.0)
-    states = play(kl.MemoryGD(kl.L2Ball(4), 3.0, memory), g)
+    states = play(kl.MemoryGD(kl.L2Ball(4), 3.0, memory=memory), g)
     assert max(np.linalg.norm(s.n) for s in states) <= kappa * (1 + 1e-12)
 
 
@@ -233,7 +246,7 @@ def test_the_normal_never_outgrows_its_bound(kappa, memory):
 def test_regret_of_memory_is_within_its_bound(memory):
     """R_T <= sum (|g|^2/2 + lambda |g|)/sigma + sigma D^2/2 + sum (D sigma + |n|) |u' - u|, with the realised |n|."""
     g, domain, sigma = gradients(7, 300, 4), kl.L2Ball(4), kl.Sqrt(5.0)
-    learner = kl.MemoryGD(domain, sigma, memory)
+    learner = kl.MemoryGD(domain, sigma, memory=memory)
     states, u = (
         play(learner, g),
         domain.argmin_linear(np.add.reduceat(g, range(0, 300, 50))).repeat(50, axis=0),
@@ -250,7 +263,7 @@ def test_regret_of_memory_is_within_its_bound(memory):
 @pytest.mark.parametrize("memory", MEMORIES, ids=repr)
 def test_a_perfect_hint_costs_no_regret_and_a_hint_of_zero_changes_nothing(memory):
     g, domain = gradients(2, 200, 3), kl.L2Ball(3)
-    learner = kl.MemoryGD(domain, 2.0, memory)
+    learner = kl.MemoryGD(domain, 2.0, memory=memory)
     assert np.array_equal(played(learner, g, np.zeros_like(g)), played(learner, g))
     perfect = np.vstack((g[1:], np.zeros((1, 3))))
     x = played(learner, g, perfect)[:-1]
@@ -262,7 +275,7 @@ def test_a_perfect_hint_costs_no_regret_and_a_hint_of_zero_changes_nothing(memor
 def test_an_interior_run_is_the_same_for_every_k():
     """Laziness acts only where the projection binds."""
     g, domain = gradients(4, 50, 3, scale=1e-3), kl.L2Ball(3)
-    x = [played(kl.KLazyGD(domain, 1.0, k), g) for k in (1, 7, 50)]
+    x = [played(kl.KLazyGD(domain, 1.0, k=k), g) for k in (1, 7, 50)]
     np.testing.assert_allclose(x[1], x[0], atol=1e-14)
     np.testing.assert_allclose(x[2], x[0], atol=1e-14)
 
@@ -291,7 +304,9 @@ def test_centred_descent_pays_for_the_distance_of_the_comparator_and_not_for_the
 def test_patience_pays_no_more_for_moving_than_it_lost_by_staying(domain, s, price, seed):
     """Every move is made when the debt, what it lost to greedy descent since the last one, has reached its price."""
     g = gradients(seed, T, domain.dim)
-    trace = kl.run(kl.contrib.Patient(domain, s, price), g, movement=kl.L2Movement(price), engine="step")
+    trace = kl.run(
+        kl.contrib.Patient(domain, s, move_cost=price), g, movement=kl.L2Movement(price), engine="step"
+    )
     greedy = kl.run(kl.GD(domain, s), g, engine="step")
     last = price * float(
         np.linalg.norm(trace.state.x - trace.x[-1])

@@ -73,7 +73,7 @@ def test_regret_and_excess_are_of_order_sqrt_t(T):
 
 def test_a_constraint_that_never_binds_changes_nothing():
     g = gradients(1, 30, 5)
-    learner = kl.contrib.LongTerm(kl.KLazyGD(BALL, 2.0, 4), np.ones(5), 1e6, 30)
+    learner = kl.contrib.LongTerm(kl.KLazyGD(BALL, 2.0, k=4), np.ones(5), 1e6, 30)
     assert np.array_equal(kl.run(learner, g).x, kl.run(learner.learner, g, engine="step").x)
 
 

@@ -92,8 +92,8 @@ def test_a_corner_is_projected_onto_itself():
 def test_on_a_whole_simplex_laziness_changes_nothing(sigma, memory, seed):
     """Without a floor no bound is met: every memory plays the points of Hedge, to the last bit."""
     g = gradients(seed, 30, 4)
-    lazy = points(kl.contrib.MirrorMemory(kl.Simplex(4), sigma, memory), g)
-    hedge = points(kl.contrib.MirrorMemory(kl.Simplex(4), sigma, kl.memories.Forget()), g)
+    lazy = points(kl.contrib.MirrorMemory(kl.Simplex(4), sigma, memory=memory), g)
+    hedge = points(kl.contrib.MirrorMemory(kl.Simplex(4), sigma, memory=kl.memories.Forget()), g)
     np.testing.assert_array_equal(lazy, hedge)
 
 
@@ -101,7 +101,7 @@ def test_with_a_floor_or_caps_laziness_changes_much():
     g = gradients(3, 60, 5)
     for domain, floor in ((kl.Simplex(5), 0.1), (kl.CappedSimplex(5, 1.5, 0.6), 0.0)):
         lazy, greedy = (
-            points(kl.contrib.MirrorMemory(domain, 1.0, memory, geometry=kl.contrib.Entropy(floor)), g)
+            points(kl.contrib.MirrorMemory(domain, 1.0, memory=memory, geometry=kl.contrib.Entropy(floor)), g)
             for memory in (kl.memories.Full(), kl.memories.Forget())
         )
         assert np.abs(lazy - greedy).max() > 0.1
@@ -113,7 +113,7 @@ def test_without_a_floor_it_is_hedge(seed, s):
     g = gradients(seed, 30, 4)
     weights = np.exp(-np.vstack((np.zeros(4), np.cumsum(g, axis=0))) / s)
     hedge = 2.5 * weights / weights.sum(axis=1, keepdims=True)
-    x = points(kl.contrib.MirrorMemory(kl.Simplex(4, 2.5), s, kl.memories.Forget()), g)
+    x = points(kl.contrib.MirrorMemory(kl.Simplex(4, 2.5), s, memory=kl.memories.Forget()), g)
     np.testing.assert_allclose(x, hedge, rtol=1e-9, atol=1e-12)
 
 
@@ -133,7 +133,7 @@ def test_a_clock_is_k_lazy_mirror_descent(domain, floor, seed, s, k):
         x, z, _ = geometry.project(domain, anchor - summed / s)
         expected.append(x)
     memory = kl.memories.Full() if k == 30 else kl.memories.Clock(k)
-    x = points(kl.contrib.MirrorMemory(domain, s, memory, geometry=geometry), g)
+    x = points(kl.contrib.MirrorMemory(domain, s, memory=memory, geometry=geometry), g)
     np.testing.assert_allclose(x, expected, atol=1e-10)
 
 
@@ -154,8 +154,8 @@ class Euclid(kl.contrib.Geometry):
 @given(sigma=schedules, memory=memories, seed=seeds)
 def test_in_the_euclidean_geometry_it_is_memory_gd(sigma, memory, seed):
     g = gradients(seed, 30, 4)
-    x = points(kl.contrib.MirrorMemory(kl.L1Ball(4), sigma, memory, geometry=Euclid()), g)
-    np.testing.assert_allclose(x, points(kl.MemoryGD(kl.L1Ball(4), sigma, memory), g), atol=1e-11)
+    x = points(kl.contrib.MirrorMemory(kl.L1Ball(4), sigma, memory=memory, geometry=Euclid()), g)
+    np.testing.assert_allclose(x, points(kl.MemoryGD(kl.L1Ball(4), sigma, memory=memory), g), atol=1e-11)
 
 
 @given(domain=domains, floor=floors, memory=memories, seed=seeds, s=st.floats(0.1, 10.0))
@@ -164,7 +164,9 @@ def test_a_step_in_total_variation_is_at_most_a_quarter_of_the_range_over_sigma(
 ):
     g = gradients(seed, 30, domain.dim)
     start = np.clip(domain.start, *kl.contrib.Entropy(floor).bounds(domain))
-    x = points(kl.contrib.MirrorMemory(domain, s, memory, geometry=kl.contrib.Entropy(floor), start=start), g)
+    x = points(
+        kl.contrib.MirrorMemory(domain, s, memory=memory, geometry=kl.contrib.Entropy(floor), start=start), g
+    )
     moved = 0.5 * np.abs(np.diff(x, axis=0)).sum(axis=1)
     assert (moved <= domain.total * np.ptp(g, axis=1) / (4.0 * s) + 1e-12).all()
 
@@ -188,7 +190,9 @@ def follow(domain, floor, g, length):
 def test_no_certificate_is_violated(domain, floor, sigma, memory, seed, weight):
     g = gradients(seed, 40, domain.dim)
     start = np.clip(domain.start, *kl.contrib.Entropy(floor).bounds(domain))
-    learner = kl.contrib.MirrorMemory(domain, sigma, memory, geometry=kl.contrib.Entropy(floor), start=start)
+    learner = kl.contrib.MirrorMemory(
+        domain, sigma, memory=memory, geometry=kl.contrib.Entropy(floor), start=start
+    )
     trace = kl.run(learner, g, movement=kl.TVMovement(weight), engine="step")
     for length in (8, 40):
         known = certify_mirror(trace, follow(domain, floor, g, length))
@@ -200,7 +204,7 @@ def test_the_certificate_is_nearly_tight_where_one_round_is_all_there_is():
     floor = 1e-6
     sigma = 1.0 / np.sqrt(8.0 * np.log(2.0))
     learner = kl.contrib.MirrorMemory(
-        kl.Simplex(2), sigma, kl.memories.Forget(), geometry=kl.contrib.Entropy(floor)
+        kl.Simplex(2), sigma, memory=kl.memories.Forget(), geometry=kl.contrib.Entropy(floor)
     )
     trace = kl.run(learner, np.array([[0.0, 1.0]]), engine="step")
     known = certify_mirror(trace, [1.0 - floor / 2.0, floor / 2.0])
@@ -214,7 +218,7 @@ def test_a_hint_counts_until_its_gradient_is_known(seed, memory):
     """On a whole simplex shares are those of the start, times exp of minus all gradients and the one hint, over sigma."""
     g = gradients(seed, 12, 4)
     hints = gradients(seed + 1, 12, 4)
-    learner = kl.contrib.MirrorMemory(kl.Simplex(4), 3.0, memory, geometry=kl.contrib.Entropy())
+    learner = kl.contrib.MirrorMemory(kl.Simplex(4), 3.0, memory=memory, geometry=kl.contrib.Entropy())
     for t, state in enumerate(played(learner, g, hints)[1:]):
         shares = np.exp(-(g[: t + 1].sum(axis=0) + hints[t]) / 3.0)
         np.testing.assert_allclose(state.x, shares / shares.sum(), rtol=1e-9)
@@ -223,7 +227,7 @@ def test_a_hint_counts_until_its_gradient_is_known(seed, memory):
 @pytest.mark.parametrize("memory", MEMORIES, ids=repr)
 def test_a_hint_of_zero_changes_nothing_and_a_perfect_one_helps(memory):
     g = gradients(2, 100, 4)
-    learner = kl.contrib.MirrorMemory(kl.Simplex(4), 2.0, memory, geometry=kl.contrib.Entropy(0.1))
+    learner = kl.contrib.MirrorMemory(kl.Simplex(4), 2.0, memory=memory, geometry=kl.contrib.Entropy(0.1))
     plain = np.array([state.x for state in played(learner, g)])
     silent = np.array([state.x for state in played(learner, g, np.zeros_like(g))])
     np.testing.assert_array_equal(plain, silent)
@@ -231,7 +235,9 @@ def test_a_hint_of_zero_changes_nothing_and_a_perfect_one_helps(memory):
     assert (g * (told[:-1] - plain[:-1])).sum() < 0.0
 
 
-LEARNER = kl.contrib.MirrorMemory(kl.Simplex(3), 1.0, kl.memories.Full(), geometry=kl.contrib.Entropy(0.3))
+LEARNER = kl.contrib.MirrorMemory(
+    kl.Simplex(3), 1.0, memory=kl.memories.Full(), geometry=kl.contrib.Entropy(0.3)
+)
 TEXT: Any = "a"
 EIGHT: Any = 8
 TENTH: Any = 0.1
@@ -247,15 +253,19 @@ G = np.tile([0.0, 1.0, 2.0], (5, 1))
         ),
         (lambda: kl.contrib.Entropy(TEXT), "floor must be a finite number, got 'a'."),
         (
-            lambda: kl.contrib.MirrorMemory(kl.L2Ball(3), 1.0, kl.memories.Full()),
+            lambda: kl.contrib.MirrorMemory(kl.L2Ball(3), 1.0, memory=kl.memories.Full()),
             "Entropy needs a Simplex or CappedSimplex, got L2Ball(dim=3). Use MemoryGD.",
         ),
         (
-            lambda: kl.contrib.MirrorMemory(kl.CappedSimplex(2, 0.0, 1.0, -1.0), 1.0, kl.memories.Full()),
+            lambda: kl.contrib.MirrorMemory(
+                kl.CappedSimplex(2, 0.0, 1.0, -1.0), 1.0, memory=kl.memories.Full()
+            ),
             "Entropy needs floors of at least 0, got -1.0. Use MemoryGD.",
         ),
         (
-            lambda: kl.contrib.MirrorMemory(kl.CappedSimplex(2, 1.0, [1.0, 0.0]), 1.0, kl.memories.Full()),
+            lambda: kl.contrib.MirrorMemory(
+                kl.CappedSimplex(2, 1.0, [1.0, 0.0]), 1.0, memory=kl.memories.Full()
+            ),
             (
                 "Entropy needs caps above 0, got CappedSimplex(dim=2, cap=[1.0, 0.0]). Leave out coordinates "
                 "that are always 0."
@@ -265,17 +275,17 @@ G = np.tile([0.0, 1.0, 2.0], (5, 1))
             lambda: kl.contrib.MirrorMemory(
                 kl.CappedSimplex(2, 1.0, [1.0, 0.1]),
                 1.0,
-                kl.memories.Full(),
+                memory=kl.memories.Full(),
                 geometry=kl.contrib.Entropy(0.9),
             ),
             "floor=0.9 does not fit into CappedSimplex(dim=2, cap=[1.0, 0.1]). Use a smaller floor.",
         ),
         (
-            lambda: kl.contrib.MirrorMemory(kl.Simplex(3), 1.0, EIGHT),
+            lambda: kl.contrib.MirrorMemory(kl.Simplex(3), 1.0, memory=EIGHT),
             "memory must be a Memory such as Decay(32) or Clock(65), got 8.",
         ),
         (
-            lambda: kl.contrib.MirrorMemory(kl.Simplex(3), 1.0, kl.memories.Full(), geometry=TENTH),
+            lambda: kl.contrib.MirrorMemory(kl.Simplex(3), 1.0, memory=kl.memories.Full(), geometry=TENTH),
             "geometry must be a Geometry such as Entropy(0.01), got 0.1.",
         ),
         (

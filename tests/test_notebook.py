@@ -56,7 +56,7 @@ CONFIGS = examples_of(
         kl.Guards(per_round=0.5, movement=kl.L1Movement(0.4)),
     ],
 )
-RUN = kl.run(kl.KLazyGD(kl.L2Ball(3), 4.0, 5), gradients(0, 300, 3), engine="step")
+RUN = kl.run(kl.KLazyGD(kl.L2Ball(3), 4.0, k=5), gradients(0, 300, 3), engine="step")
 LEAN = kl.run(kl.GD(kl.L2Ball(3), 4.0), gradients(0, 300, 3), engine="step", record="totals")
 
 
@@ -335,7 +335,7 @@ def test_a_card_is_laid_out_as_it_should_be_under_the_rules_that_notebooks_have(
     theirs = ".out dl { width: 100% } .out dt { float: left; width: 20% } .out dd { float: left; width: 80% }"
     page = browser.new_page(viewport={"width": 700, "height": 600})
     page.set_content(
-        f'<style>{theirs}</style><div class="out">{kl.KLazyGD(kl.Simplex(3), 4.0, 5)._repr_html_()}</div>'
+        f'<style>{theirs}</style><div class="out">{kl.KLazyGD(kl.Simplex(3), 4.0, k=5)._repr_html_()}</div>'
     )
     rows = page.eval_on_selector_all(
         "dt", "names => names.map((name) => [name.scrollHeight, name.nextSibling.offsetTop - name.offsetTop])"

@@ -33,7 +33,7 @@ def test_totals_need_no_memory_that_grows_with_the_horizon():
     """Peak memory beyond the input, in its own process, after a short run has loaded and compiled everything."""
     script = """
 import numpy as np, resource, klazy as kl
-learner = kl.KLazyGD(kl.L2Ball(5), kl.Sqrt(60), 65)
+learner = kl.KLazyGD(kl.L2Ball(5), kl.Sqrt(60), k=65)
 g = np.random.default_rng(0).normal(size=(400_000, 5))
 kl.run(learner, g[:10], record="totals")
 peak = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

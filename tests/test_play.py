@@ -25,8 +25,8 @@ class TestWorkedFigures:
         [
             (kl.GD(kl.L1Ball(5), kl.Sqrt(8)), (4.0249224, 17.369705, 17.816919)),
             (kl.LazyGD(kl.L1Ball(5), kl.Sqrt(8)), (2.2360680, 538.00439, 536.66275)),
-            (kl.KLazyGD(kl.L1Ball(5), kl.Sqrt(8), 19), (4.0249224, 37.127269, 37.574483)),
-            (kl.KLazyFTRL(kl.L1Ball(5), kl.Sqrt(8), 19), (4.0249224, 37.127269, 37.574483)),
+            (kl.KLazyGD(kl.L1Ball(5), kl.Sqrt(8), k=19), (4.0249224, 37.127269, 37.574483)),
+            (kl.KLazyFTRL(kl.L1Ball(5), kl.Sqrt(8), k=19), (4.0249224, 37.127269, 37.574483)),
         ],
         ids=["GD", "LazyGD", "k=19", "FTRL k=19"],
     )
@@ -40,7 +40,7 @@ class TestWorkedFigures:
         cycle = np.array([[1.0, 0.0], [0.0, 1.0], [-1.0, 0.0], [0.0, -1.0]])
         g = np.vstack((np.tile([-1.0, 0.0], (12, 1)), cycle[np.arange(89) % 4]))
         ball, sigma = kl.L1Ball(2), kl.Sqrt(1)
-        learners = kl.GD(ball, sigma), kl.LazyGD(ball, sigma), kl.KLazyGD(ball, sigma, 5)
+        learners = kl.GD(ball, sigma), kl.LazyGD(ball, sigma), kl.KLazyGD(ball, sigma, k=5)
         switching = [kl.run(learner, g, engine=engine).totals.switching for learner in learners]
         assert switching == pytest.approx([13.902934, 1.0, 13.022456], rel=5e-8)
 
@@ -62,19 +62,19 @@ class TestWorkedFigures:
         u = -g.copy()
         for t in range(T):  # a zero cost is no reason to move
             u[t] = u[t] if g[t, 0] else u[t - 1]
-        r = kl.regret(kl.run(kl.KLazyGD(kl.Box(-1, 1), s, k), g), u)
+        r = kl.regret(kl.run(kl.KLazyGD(kl.Box(-1, 1), s, k=k), g), u)
         assert r.dynamic == pytest.approx(blocks * even + blocks * min(1.0, even / (2 * s)))
         assert r.path_length == 2 * (2 * blocks - 1)
 
 
 @pytest.fixture(scope="module")
 def trace():
-    return kl.run(kl.KLazyGD(kl.Simplex(3), 2.0, 4), gradients(0, 50, 3), movement="l2")
+    return kl.run(kl.KLazyGD(kl.Simplex(3), 2.0, k=4), gradients(0, 50, 3), movement="l2")
 
 
 class TestTrace:
     def test_knows_its_learner_and_engine_and_prints_a_table(self, trace):
-        assert evaluated(trace.learner) == kl.KLazyGD(kl.Simplex(3), 2.0, 4)
+        assert evaluated(trace.learner) == kl.KLazyGD(kl.Simplex(3), 2.0, k=4)
         lines = str(trace).splitlines()
         assert lines[0] == trace.learner
         assert lines[1] == "50 rounds in R^3, L2Movement(), engine: compiled"
@@ -196,7 +196,7 @@ class TestRegret:
 class TestRunMany:
     def test_many_learners_on_one_sequence(self):
         g = gradients(0, 200, 5)
-        learners = [kl.KLazyGD(kl.L2Ball(5), kl.Sqrt(8), k) for k in (1, 5, 50)]
+        learners = [kl.KLazyGD(kl.L2Ball(5), kl.Sqrt(8), k=k) for k in (1, 5, 50)]
         for learner, trace in zip(learners, kl.run_many(learners, g, record="costs"), strict=True):
             alone = kl.run(learner, g, record="costs")
             assert trace.learner == repr(learner)
@@ -248,7 +248,7 @@ def test_functions_of_the_user_may_reuse_their_arrays():
         buffer[:] = g[t - 1]
         return buffer
 
-    learner = kl.KLazyGD(kl.L2Ball(3), 1.0, 5)
+    learner = kl.KLazyGD(kl.L2Ball(3), 1.0, k=5)
     trace = kl.run(learner, kl.CallableCosts(20, 3, value, subgradient))
     assert np.array_equal(trace.x, kl.run(learner, g, engine="step").x)
 

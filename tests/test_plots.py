@@ -53,7 +53,7 @@ def legend(ax):
 
 
 def lazy(domain, g, k=7, sigma=5.0):
-    return kl.run(kl.KLazyGD(domain, sigma, k), g, engine="step")
+    return kl.run(kl.KLazyGD(domain, sigma, k=k), g, engine="step")
 
 
 EXPERTS = kl.run(ensemble(12, kl.L2Ball(3)), noise(0, 60, 3), record="experts", engine="step")
@@ -317,7 +317,7 @@ class TestDiagnosis:
     @pytest.mark.parametrize("T", [1, 300, 2500])
     def test_the_dots_drawn_are_the_diagnosis(self, T):
         costs = stochastic(0, phases=1, length=T).costs
-        diagnosis = kl.run(kl.KLazyGD(kl.L2Ball(5), kl.Sqrt(6.0), 65), costs, engine="step").diagnose()
+        diagnosis = kl.run(kl.KLazyGD(kl.L2Ball(5), kl.Sqrt(6.0), k=65), costs, engine="step").diagnose()
         (ax,) = diagnosis.plot().axes
         drawn, bounds = curves(ax), ("greedy", "stability", "variance")[: 1 if T == 1 else 3]
         assert set(drawn) == {"moved", *bounds} == set(legend(ax))
@@ -332,8 +332,8 @@ class TestDiagnosis:
         ("learner", "bounds"),
         [
             (kl.GD(kl.L2Ball(2), 2.0), ("greedy",)),
-            (kl.KLazyGD(kl.L1Ball(2), 2.0, 5), ("greedy", "variance")),
-            (kl.KLazyGD(kl.L2Ball(2), 2.0, 5), ("greedy", "stability", "variance")),
+            (kl.KLazyGD(kl.L1Ball(2), 2.0, k=5), ("greedy", "variance")),
+            (kl.KLazyGD(kl.L2Ball(2), 2.0, k=5), ("greedy", "stability", "variance")),
         ],
         ids=repr,
     )
@@ -404,8 +404,8 @@ class TestStepPicture:
     @pytest.mark.parametrize(
         ("make", "k"),
         [
-            (lambda domain: kl.KLazyGD(domain, kl.Sqrt(2.0), 5), 5),
-            (lambda domain: kl.KLazyFTRL(domain, kl.Sqrt(2.0), 5), 5),
+            (lambda domain: kl.KLazyGD(domain, kl.Sqrt(2.0), k=5), 5),
+            (lambda domain: kl.KLazyFTRL(domain, kl.Sqrt(2.0), k=5), 5),
             (lambda domain: kl.GD(domain, kl.ScaleFree(1.0)), 1),
             (lambda domain: kl.LazyGD(domain, 10.0), 99),
         ],
@@ -438,8 +438,8 @@ class TestStepPicture:
     @pytest.mark.parametrize(
         ("learner", "g"),
         [
-            (kl.KLazyGD(kl.L1Ball(2), 10.0, 5), rotating().costs.data),
-            (kl.KLazyGD(kl.L1Ball(2), 10.0, 5), alternating().costs.data),
+            (kl.KLazyGD(kl.L1Ball(2), 10.0, k=5), rotating().costs.data),
+            (kl.KLazyGD(kl.L1Ball(2), 10.0, k=5), alternating().costs.data),
             (kl.LazyGD(kl.L1Ball(2), 10.0), rotating().costs.data),
             (kl.LazyGD(SQUARE, 4.0), alternating().costs.data - np.array([0.0, 0.5])),
             (kl.LazyGD(TRIANGLE, 4.0), alternating().costs.data + np.array([0.0, 0.5])),
@@ -518,7 +518,7 @@ class TestStepPicture:
         self,
     ):
         g = rotating().costs.data
-        near, sketch = step_picture(kl.KLazyGD(kl.L1Ball(2), 10.0, 5), g, 17).axes
+        near, sketch = step_picture(kl.KLazyGD(kl.L1Ball(2), 10.0, k=5), g, 17).axes
         assert np.ptp(near.get_xlim()) < 0.5 < 2.0 < np.ptp(sketch.get_xlim())
         (window,) = (np.asarray(line.get_xydata()) for line in sketch.lines)
         np.testing.assert_allclose(
@@ -831,7 +831,7 @@ class TestSnapshots:
         points = {
             "GD": last(scenario, kl.GD(around, 10.0), four),
             "LazyGD": last(scenario, kl.LazyGD(around, 10.0), four),
-            "k=5": last(scenario, kl.KLazyGD(around, 10.0, 5), four),
+            "k=5": last(scenario, kl.KLazyGD(around, 10.0, k=5), four),
         }
         made = show.draw_snapshots(outline(around), points)
         ax, sketch = made.axes
@@ -901,7 +901,7 @@ class TestTimelines:
             anchors = curves(ax)["anchor, from which the step starts"]
             states = list(
                 accumulate(
-                    g, kl.KLazyGD(domain, 1.0, slack).step, initial=kl.KLazyGD(domain, 1.0, slack).init()
+                    g, kl.KLazyGD(domain, 1.0, k=slack).step, initial=kl.KLazyGD(domain, 1.0, k=slack).init()
                 )
             )
             bars = [part for part in ax.patches if isinstance(part, Rectangle)]
@@ -923,7 +923,7 @@ class TestTimelines:
     def test_the_wave_is_drawn_as_given_with_its_blocks(self):
         scenario = square_wave(4, 16)
         g, u = scenario.costs.data[:, 0], scenario.comparator[:, 0]
-        x = kl.run(kl.KLazyGD(scenario.domain, 1.0, 4), scenario.costs, engine="step").x[:, 0]
+        x = kl.run(kl.KLazyGD(scenario.domain, 1.0, k=4), scenario.costs, engine="step").x[:, 0]
         y = -(np.cumsum(g) - g)  # over all rounds: each block's gradients cancel
         made = show.draw_wave(g, y, x, u, 4)
         (ax,) = made.axes

@@ -62,7 +62,7 @@ class TestAnAgent:
                 agent.update(GRADIENTS[0])
 
     def test_the_views_can_be_read_by_anyone(self, url, server):
-        learner = kl.MemoryGD(kl.L2Ball(4, radius=1e9), 1e-6, kl.memories.Decay(4.0))
+        learner = kl.MemoryGD(kl.L2Ball(4, radius=1e9), 1e-6, memory=kl.memories.Decay(4.0))
         g = np.array([[1.0, -0.0, 1e-310, -3e-7], [2.5e5, 0.1, -1e-12, 7.0]])
         with kl.Agent.open(url, learner, name="eu-west", engine="step", guards=kl.Guards()) as agent:
             for row in g:

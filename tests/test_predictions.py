@@ -26,7 +26,8 @@ def guess(g, noise, seed):
 def twins(domain, **options):
     """Learners with and without hints."""
     heeding = [
-        kl.MemoryGD(domain, 2.0, kl.memories.Decay(5.0), hints=heeds, **options) for heeds in (True, False)
+        kl.MemoryGD(domain, 2.0, memory=kl.memories.Decay(5.0), hints=heeds, **options)
+        for heeds in (True, False)
     ]
     reluctant = [
         kl.Reluctant(domain, movement_for(domain), 4.0, 3.0, hints=heeds, **options)
@@ -78,7 +79,7 @@ def test_an_ensemble_told_no_hints_plays_as_one_that_takes_none(make):
 def test_a_leader_of_rows_makes_gradients_of_the_hints_for_those_that_want_them():
     family = kl.Quadratic(2.0)
     experts = [
-        kl.MemoryGD(BOX, 2.0, kl.memories.Full()),
+        kl.MemoryGD(BOX, 2.0, memory=kl.memories.Full()),
         kl.Reluctant(BOX, kl.L1Movement(0.1), 2.0, 2.0, family=family, hints=True),
     ]
     leader = kl.Leader(experts, kl.L1Movement(0.1), family=family, hints=True)
@@ -355,7 +356,7 @@ REFUSED = {
         "learner must accept hints, as MemoryGD does, got MemoryGD(domain=L2Ball(dim=5), "
         "sigma=Constant(s=1.0), memory=Full(), hints=False)."
     ): lambda: kl.run(
-        kl.MemoryGD(BALL, 1.0, kl.memories.Full(), hints=False), np.ones((3, 5)), hints=np.ones((3, 5))
+        kl.MemoryGD(BALL, 1.0, memory=kl.memories.Full(), hints=False), np.ones((3, 5)), hints=np.ones((3, 5))
     ),
     "domain must be a ConvexSet such as L2Ball(5), got 3.": lambda: kl.contrib.Advice(
         3,  # pyright: ignore
@@ -415,7 +416,7 @@ sigmas = st.sampled_from([kl.Constant(1.5), kl.Sqrt(2.0), kl.ScaleFree(2.0, 0.5,
 @given(domain=places, seed=seeds, noise=noises, sigma=sigmas, memory=st.sampled_from(MEMORIES))
 def test_certificates_hold_with_hints_after_every_round(domain, seed, noise, sigma, memory):
     g = gradients(seed, 30, 5)
-    trace = kl.run(kl.MemoryGD(domain, sigma, memory), g, hints=guess(g, noise, seed), engine="step")
+    trace = kl.run(kl.MemoryGD(domain, sigma, memory=memory), g, hints=guess(g, noise, seed), engine="step")
     u = domain.lowest(np.random.default_rng(seed).normal(size=(30, 5)))
     found = kl.theory.certify(trace, u)
     slack = 1e-9 * (1.0 + noise) * 30
@@ -425,7 +426,7 @@ def test_certificates_hold_with_hints_after_every_round(domain, seed, noise, sig
 
 def test_right_hints_cost_nothing_where_one_does_not_know_the_cost():
     g = gradients(3, 30, 5)
-    learner = kl.MemoryGD(BALL, 1.5, kl.memories.Decay(4.0))
+    learner = kl.MemoryGD(BALL, 1.5, memory=kl.memories.Decay(4.0))
     hints = guess(g, 0.0, 0)
     first = np.vstack((np.zeros(5), g[1:]))  # nobody foresaw the first round, which costs nothing here
     told = kl.theory.certify(kl.run(learner, first, hints=hints, engine="step"), np.zeros(5))
@@ -463,10 +464,10 @@ def test_a_curve_ends_where_a_shorter_run_ends(domain, seed, T):
 # ---- diagnosis
 
 DIAGNOSED = {
-    "Decay": lambda domain, sigma: kl.MemoryGD(domain, sigma, kl.memories.Decay(4.0)),
-    "Event": lambda domain, sigma: kl.MemoryGD(domain, sigma, kl.memories.Event(0.7)),
+    "Decay": lambda domain, sigma: kl.MemoryGD(domain, sigma, memory=kl.memories.Decay(4.0)),
+    "Event": lambda domain, sigma: kl.MemoryGD(domain, sigma, memory=kl.memories.Event(0.7)),
     "CentredOMD": kl.CentredOMD,
-    "KLazyGD": lambda domain, sigma: kl.KLazyGD(domain, sigma, 4),
+    "KLazyGD": lambda domain, sigma: kl.KLazyGD(domain, sigma, k=4),
 }
 
 
@@ -487,7 +488,7 @@ def test_a_diagnosis_knows_the_point_that_was_projected(make, domain, sigma, see
 
 def test_forgetting_is_diagnosed_as_greedy_descent_is():
     g = gradients(4, 40, 5)
-    memory = kl.run(kl.MemoryGD(BOX, 3.0, kl.memories.Forget()), g, engine="step").diagnose()
+    memory = kl.run(kl.MemoryGD(BOX, 3.0, memory=kl.memories.Forget()), g, engine="step").diagnose()
     greedy = kl.run(kl.GD(BOX, 3.0), g, engine="step").diagnose()
     for name in ("moved", "binds", "stale", "margin", "greedy_bound"):
         np.testing.assert_allclose(getattr(memory, name), getattr(greedy, name), atol=1e-12, err_msg=name)

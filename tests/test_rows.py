@@ -389,7 +389,7 @@ class TestForecasts:
 
     def test_of_a_learner_that_is_told_gradients(self, file):
         family = kl.Quadratic()
-        learner = kl.MemoryGD(SIMPLEX, 2.0, kl.memories.Decay(4.0))
+        learner = kl.MemoryGD(SIMPLEX, 2.0, memory=kl.memories.Decay(4.0))
         state = learner.init()
         for row, following in itertools.pairwise(ROWS):
             gradients = [family.gradient(each, state.x) for each in (row, following)]
@@ -410,7 +410,9 @@ class TestForecasts:
             ),
         ):
             agent.observe(name_row(ROWS[0]), name_row(ROWS[1]))
-        agent = kl.Agent(kl.MemoryGD(SIMPLEX, 2.0, kl.memories.Full()), costs=kl.Linear(), columns=COLUMNS)
+        agent = kl.Agent(
+            kl.MemoryGD(SIMPLEX, 2.0, memory=kl.memories.Full()), costs=kl.Linear(), columns=COLUMNS
+        )
         with pytest.raises(
             InvalidInput,
             match=(

@@ -70,17 +70,17 @@ class TestAStudySays:
             ({"learners": []}, "learners must be a list with something in it, got []."),
             ({"learners": [LAZY | {"k": 0}]}, "learners[0] (KLazyGD): k must be greater than or equal to 1, got 0."),
             ({"learners": [LAZY, LAZY | {"kk": 2}]}, "learners[1] (KLazyGD): there is no key kk. Did you mean k? Its keys are "),
-            ({"learners": [{"rule": "KLazyGD", "sigma": 1.0}]}, "learners[0] (KLazyGD): the key k is missing. Its keys are rule, sigma, c, k."),
+            ({"learners": [{"rule": "KLazyGD", "sigma": 1.0}]}, "learners[0] (KLazyGD): the key k is missing. Its keys are rule, sigma, learning_rate, c, k."),
             ({"learners": [{"rule": "KLazy"}]}, "learners[0]: rule must be one of GD, LazyGD, KLazyGD, "),
             ({"learners": [{"rule": "GD", "sigma": -2.0}]}, "learners[0] (GD): sigma must be above 0, got -2.0."),
             ({"learners": [{"rule": "GD", "sigma": "2"}]}, "learners[0] (GD): sigma must be a valid number, got '2'."),
-            ({"learners": [{"rule": "GD", "sigma": 1.0, "c": 2.0}]}, "learners[0] (GD): give either sigma, for a constant one, or c, "),
-            ({"learners": [{"rule": "GD"}]}, "learners[0] (GD): give either sigma, for a constant one, or c, "),
+            ({"learners": [{"rule": "GD", "sigma": 1.0, "c": 2.0}]}, "learners[0] (GD): give one of sigma, for a constant one, learning_rate, "),
+            ({"learners": [{"rule": "GD"}]}, "learners[0] (GD): give one of sigma, for a constant one, learning_rate, "),
             ({"learners": [{"rule": "Decay", "sigma": 1.0, "m": [2, 0.5]}]}, "learners[0] (Decay): m must be at least 1, got 0.5."),
             ({"learners": [{"rule": "GD", "sigma": {"logspace": [0, 1, 4]}}]}, "sigma must be a grid: a value, "),
             ({"learners": [{"rule": "GD", "sigma": {"linspace": [0.1, 1, 1e9]}}]}, "sigma must be a grid: a value, "),
             ({"learners": [{"rule": "nowhere:to_be_found"}]}, "nowhere:to_be_found cannot be imported: ModuleNotFoundError: No module named 'nowhere'."),
-            ({"learners": [{"rule": "own:fragile", "sigma": 1.0, "q": 1}]}, "(own:fragile): there is no key q. Its keys are rule, sigma, c, k."),
+            ({"learners": [{"rule": "own:fragile", "sigma": 1.0, "q": 1}]}, "(own:fragile): there is no key q. Its keys are rule, sigma, learning_rate, c, k."),
             ({"scenarios": [WAVES | {"length": 2.5}]}, "scenarios[0] (phases_of_length): length must be a valid integer, got 2.5."),
         ],
         ids=lambda value: str(value)[:60],
@@ -284,7 +284,7 @@ def learner_of(row, place, movement):
     told = {"T": len(g), "G": float(np.linalg.norm(g, axis=1).max())}
     if rule in ("Decay", "Clip", "Event", "Clock"):
         (parameter,) = (row[name] for name in ("m", "kappa", "k") if row[name] is not None)
-        return kl.MemoryGD(domain, sigma, getattr(kl.memories, rule)(parameter))
+        return kl.MemoryGD(domain, sigma, memory=getattr(kl.memories, rule)(parameter))
     if rule in THUMBS:
         given = json.loads(row["learner_options"] or "{}")
         if rule == "DeadBand":
@@ -296,7 +296,7 @@ def learner_of(row, place, movement):
         return kl.contrib.ader(domain, **told)
     if sigma is None:
         return PUBLIC[rule](domain, **told, move_cost=movement.weight)
-    return PUBLIC[rule](domain, sigma, *([] if row["k"] is None else [row["k"]]))
+    return PUBLIC[rule](domain, sigma, **({} if row["k"] is None else {"k": row["k"]}))
 
 
 class TestOnesOwn:
@@ -337,6 +337,19 @@ class TestOnesOwn:
             "sader_k needs linear costs, from which G is known"
             in found.rows.filter(pl.col("error").is_not_null())["error"][0]
         )
+
+
+def test_a_learning_rate_is_one_over_sigma():
+    def play(**step_size):
+        learners = [{"rule": "KLazyGD", "k": [1, 4], **step_size}, {"rule": "Decay", "m": 4.0, **step_size}]
+        scenarios = [{"recipe": "square_wave", "period": 8, "T": 64}]
+        return sweep(Study(scenarios=scenarios, learners=learners), jobs=1).rows
+
+    rows = play(learning_rate=[0.5, 0.125])
+    columns = ["learner", "sigma", "k", "m", "cost"]
+    assert rows[columns].equals(play(sigma=[2.0, 8.0])[columns])
+    with pytest.raises(ValueError, match="learning_rate must be above 0, got 0"):
+        play(learning_rate=[0.5, 0.0])
 
 
 class TestAFailure:
@@ -830,7 +843,7 @@ k = { powers = [2, 0, 3] }
 
     def test_takes_functions_of_modules_in_the_current_folder(self, tmp_path):
         (tmp_path / "mine.py").write_text(
-            "import klazy\n\ndef rule(domain, k: int) -> klazy.types.Learner:\n    return klazy.KLazyGD(domain, 1.0, k)\n"
+            "import klazy\n\ndef rule(domain, k: int) -> klazy.types.Learner:\n    return klazy.KLazyGD(domain, 1.0, k=k)\n"
         )
         for name in ("polars", "joblib", "pydantic"):  # those that are installed come first, in workers, too
             (tmp_path / f"{name}.py").write_text(f"open({str(tmp_path / 'executed')!r}, 'w')")

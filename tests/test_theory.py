@@ -138,20 +138,20 @@ REFUSED = {
         "diagnosed, got Patient."
     ): (
         lambda t: kl.run(
-            kl.contrib.Patient(kl.L2Ball(3), 1.0, 0.5), np.ones((3, 3)), engine="step"
+            kl.contrib.Patient(kl.L2Ball(3), 1.0, move_cost=0.5), np.ones((3, 3)), engine="step"
         ).diagnose()
     ),
     "Halting has no certificate.": (
-        lambda t: certify(kl.run(Halting(kl.L2Ball(2), 1.0, 2), np.ones((3, 2))), np.zeros(2))
+        lambda t: certify(kl.run(Halting(kl.L2Ball(2), 1.0, k=2), np.ones((3, 2))), np.zeros(2))
     ),
     (
         "Only runs of GD, LazyGD, KLazyGD, KLazyFTRL, MemoryGD, CentredOMD, SAder and Leader can be "
         "diagnosed, got Halting."
-    ): (lambda t: kl.run(Halting(kl.L2Ball(2), 1.0, 2), np.ones((3, 2))).diagnose()),
+    ): (lambda t: kl.run(Halting(kl.L2Ball(2), 1.0, k=2), np.ones((3, 2))).diagnose()),
     (
         "learner must be a GD, LazyGD, KLazyGD or KLazyFTRL, got Halting(domain=L2Ball(dim=2), "
         "sigma=Constant(s=1.0), k=2)."
-    ): (lambda t: step_picture(Halting(kl.L2Ball(2), 1.0, 2), np.ones((3, 2)), 2)),
+    ): (lambda t: step_picture(Halting(kl.L2Ball(2), 1.0, k=2), np.ones((3, 2)), 2)),
     "moves must have shape (3,), one per round, got (2,).": lambda t: theorem_5(
         3, 1.0, 1.0, 0.0, 1.0, 1, moves=[1.0, 1.0]
     ),
@@ -236,7 +236,7 @@ def test_theorem_5_holds_for_k_lazy_gd(seed, k, s, blocks):
     u = domain.argmin_linear(np.add.reduceat(g, np.arange(0, 120, 120 // blocks))).repeat(
         120 // blocks, axis=0
     )
-    trace = kl.run(kl.KLazyGD(domain, s, k), g)
+    trace = kl.run(kl.KLazyGD(domain, s, k=k), g)
     r, moves = (
         kl.regret(trace, u),
         np.linalg.norm(np.diff(np.vstack((trace.x, trace.state.x)), axis=0), axis=1),
@@ -280,7 +280,7 @@ def test_the_ensemble_lemma_holds_for_sader_k():
 def test_more_laziness_can_move_more():
     """Six gradients on the l1 ball of the plane."""
     g = np.array([[1.0, -1.0], [0.0, 1.0], [-2.0, 2.0], [1.0, -2.0], [0.0, -1.0], [-2.0, 1.0]])
-    greedy, lazy = (kl.run(kl.KLazyGD(kl.L1Ball(2), 0.5, k), g).totals.switching for k in (1, 2))
+    greedy, lazy = (kl.run(kl.KLazyGD(kl.L1Ball(2), 0.5, k=k), g).totals.switching for k in (1, 2))
     assert lazy > greedy + 1.0
 
 
@@ -289,7 +289,7 @@ class TestLowerBound:
     def test_the_square_wave_costs_exactly_what_it_should(self, k, T, s, data):
         active = data.draw(st.integers(1, T // k))
         wave = square_wave(k, T, active)
-        r = kl.regret(kl.run(kl.KLazyGD(wave.domain, s, k), wave.costs, engine="step"), wave.comparator)
+        r = kl.regret(kl.run(kl.KLazyGD(wave.domain, s, k=k), wave.costs, engine="step"), wave.comparator)
         assert r.dynamic == pytest.approx(square_wave_regret(k, T, s, active))
         assert r.path_length == 2 * (2 * active - 1)
         assert r.dynamic >= theorem_2(T, k, r.path_length)
@@ -315,7 +315,7 @@ class TestDiagnosis:
     @given(seed=seeds, k=st.integers(1, 20), i=st.integers(0, len(SCHEDULES) - 1))
     def test_no_step_is_longer_than_its_bounds(self, domain, seed, k, i):
         found = kl.run(
-            kl.KLazyGD(domain, SCHEDULES[i], k), gradients(seed, 60, domain.dim), engine="step"
+            kl.KLazyGD(domain, SCHEDULES[i], k=k), gradients(seed, 60, domain.dim), engine="step"
         ).diagnose()
         for bound in (found.greedy_bound, found.stability_bound, found.variance_bound):
             known = np.isfinite(bound)
@@ -377,7 +377,7 @@ class TestDiagnosis:
         )
 
     def test_warns_where_laziness_cannot_matter_and_where_assumptions_fail(self):
-        quiet = kl.run(kl.KLazyGD(kl.L2Ball(3), 500.0, 9), gradients(0, 80, 3))
+        quiet = kl.run(kl.KLazyGD(kl.L2Ball(3), 500.0, k=9), gradients(0, 80, 3))
         found = quiet.diagnose(G=0.5, R=0.01)
         assert len(found.warnings) == 3
         assert "almost never binds" in str(found)
@@ -391,7 +391,7 @@ class TestDiagnosis:
         g = gradients(seed, 60, 3)
         for sigma in (kl.Constant(500.0), kl.Sqrt(500.0)):
             lazy, greedy = (
-                kl.run(kl.KLazyGD(kl.L2Ball(3), sigma, each), g, engine="step") for each in (k, 1)
+                kl.run(kl.KLazyGD(kl.L2Ball(3), sigma, k=each), g, engine="step") for each in (k, 1)
             )
             found = str(lazy.diagnose())
             alike = np.allclose(lazy.x, greedy.x, rtol=0.0, atol=1e-12)
@@ -409,8 +409,8 @@ def _pairs():
 def test_a_clock_resonates_and_decay_does_not():
     """At phases of k a clock is greedy, a little off it is far from it; a decay of the same memory hardly tells them apart."""
     lengths = (100, 190, 200, 210)
-    clock = resonance(kl.KLazyGD(kl.L2Ball(5), 5.0, 200), lengths)
-    decay = resonance(kl.MemoryGD(kl.L2Ball(5), 5.0, kl.memories.Decay(200.0)), lengths)
+    clock = resonance(kl.KLazyGD(kl.L2Ball(5), 5.0, k=200), lengths)
+    decay = resonance(kl.MemoryGD(kl.L2Ball(5), 5.0, memory=kl.memories.Decay(200.0)), lengths)
     half, before, at, after = clock.lazy - clock.greedy
     assert at == pytest.approx(0.0, abs=1e-9)
     assert min(before, after) > 0.3  # a round

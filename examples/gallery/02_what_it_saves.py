@@ -18,8 +18,8 @@ T, P = scenario.costs.T, 4 * 2.0  # the comparator turns four times, by the ball
 sigma, k = sigma_star(T, G=1.0, R=1.0, P=P), k_star(T, R=1.0, P=P)
 learners = {
     "GD": kl.GD(scenario.domain, sigma),
-    f"k={k}": kl.KLazyGD(scenario.domain, sigma, k),
-    "k=100": kl.KLazyGD(scenario.domain, sigma, 100),
+    f"k={k}": kl.KLazyGD(scenario.domain, sigma, k=k),
+    "k=100": kl.KLazyGD(scenario.domain, sigma, k=100),
     "LazyGD": kl.LazyGD(scenario.domain, sigma),
 }
 runs = {name: kl.run(learner, scenario.costs) for name, learner in learners.items()}

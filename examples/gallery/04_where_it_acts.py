@@ -19,7 +19,7 @@ slacks = {"GD": 1, "k=20": 20, "k=250": 250}
 
 def play(domain):
     """Run all three learners on this set."""
-    return {name: kl.run(kl.KLazyGD(domain, 10.0, k), g) for name, k in slacks.items()}
+    return {name: kl.run(kl.KLazyGD(domain, 10.0, k=k), g) for name, k in slacks.items()}
 
 
 def moved(runs):

@@ -19,7 +19,7 @@ from klazy.sequences import square_wave, square_wave_regret
 # again.
 k, T, sigma = 6, 24, 1.5
 scenario = square_wave(k, T)
-trace = kl.run(kl.KLazyGD(scenario.domain, sigma, k), scenario.costs)
+trace = kl.run(kl.KLazyGD(scenario.domain, sigma, k=k), scenario.costs)
 g, x = trace.gradients()[:, 0], trace.x[:, 0]
 start = np.arange(T) - np.arange(T) % k  # of the block that a round is in
 y = np.array([x[s] - g[s:t].sum() / sigma for t, s in enumerate(start)])  # unconstrained
@@ -32,7 +32,7 @@ wave = show.draw_wave(g, y, x, scenario.comparator[:, 0], k)
 T, rows = 600, []
 for k in range(2, 61, 2):
     wave_k = square_wave(k, T)
-    learners = kl.KLazyGD(wave_k.domain, sigma, k), kl.GD(wave_k.domain, sigma)
+    learners = kl.KLazyGD(wave_k.domain, sigma, k=k), kl.GD(wave_k.domain, sigma)
     runs = [kl.run(learner, wave_k.costs) for learner in learners]
     lazy, greedy = (kl.regret(trace, wave_k.comparator) for trace in runs)
     exact = square_wave_regret(k, T, sigma)

@@ -13,7 +13,7 @@ from klazy.theory import k_star, sigma_star
 scenario = stochastic(seed=0, phases=5, length=400)
 T, P = scenario.costs.T, 4 * 2.0  # the comparator turns four times, by the ball's diameter
 sigma, k = sigma_star(T, G=1.0, R=1.0, P=P), k_star(T, R=1.0, P=P)
-learner = kl.KLazyGD(scenario.domain, sigma, k)
+learner = kl.KLazyGD(scenario.domain, sigma, k=k)
 trace = kl.run(learner, scenario.costs)
 
 # %%

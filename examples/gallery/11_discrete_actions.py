@@ -17,7 +17,7 @@ from klazy import show
 rng = np.random.default_rng(0)
 favourite = np.repeat([0, 3, 1], 100)  # the cheapest action on average
 g = rng.uniform(size=(300, 5)) - 0.4 * np.eye(5)[favourite]
-learners = {"GD": kl.GD(kl.Simplex(5), 3.0), "k=50": kl.KLazyGD(kl.Simplex(5), 3.0, 50)}
+learners = {"GD": kl.GD(kl.Simplex(5), 3.0), "k=50": kl.KLazyGD(kl.Simplex(5), 3.0, k=50)}
 tv = kl.TVMovement(1.0)
 runs = {name: kl.run(learner, g, movement=tv) for name, learner in learners.items()}
 

@@ -14,7 +14,7 @@ from klazy import show
 def steady(domain, movement):
     """A learner with a memory of about 64 rounds."""
     return kl.MemoryGD(
-        domain, kl.ScaleFree(domain.diameter, 10.0, float(movement.weight)), kl.memories.Decay(64)
+        domain, kl.ScaleFree(domain.diameter, 10.0, float(movement.weight)), memory=kl.memories.Decay(64)
     )
 
 

@@ -313,6 +313,19 @@ def _is_list(values: object) -> bool:
     return isinstance(values, list | tuple) or (isinstance(values, np.ndarray) and values.ndim > 0)
 
 
-def as_schedule(sigma: object) -> Schedule:
-    """Make a schedule from a schedule or a number."""
-    return sigma if isinstance(sigma, Schedule) else Constant(sigma)  # pyright: ignore[reportArgumentType]
+def make_schedule(sigma: Schedule | float | None, learning_rate: float | None) -> Schedule:
+    """Make a schedule from a sigma, a schedule or a number, or from its inverse, a learning rate."""
+    if learning_rate is None:
+        if sigma is None:
+            raise InvalidInput("sigma or learning_rate must be given; sigma is 1 / learning_rate.")
+        return sigma if isinstance(sigma, Schedule) else Constant(sigma)
+    if sigma is not None:
+        raise InvalidInput(
+            f"sigma and learning_rate mean the same, got sigma={sigma!r} and learning_rate={learning_rate!r}. "
+            "Give one of them; sigma is 1 / learning_rate."
+        )
+    if isinstance(learning_rate, Schedule):
+        raise InvalidInput(
+            f"learning_rate must be a number, got {learning_rate!r}. Pass a schedule as sigma."
+        )
+    return Constant(1.0 / positive(learning_rate, "learning_rate"))

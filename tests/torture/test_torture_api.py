@@ -26,8 +26,9 @@ from klazy.base.config import Config
 BALL = kl.L2Ball(5)
 G = np.random.default_rng(0).normal(size=(6, 5))
 GD = kl.GD(BALL, 2.0)
-KLAZY = kl.KLazyGD(BALL, kl.Sqrt(3.0), 3)
-MEMORY = kl.MemoryGD(BALL, 2.0, kl.memories.Full())
+INTERVAL = kl.Polytope([[1.0], [-1.0]], [1.0, 1.0])
+KLAZY = kl.KLazyGD(BALL, kl.Sqrt(3.0), k=3)
+MEMORY = kl.MemoryGD(BALL, 2.0, memory=kl.memories.Full())
 ENSEMBLE = kl.SAder([GD, KLAZY])
 TRACE = kl.run(KLAZY, G, engine="step")
 EXPERTS = kl.run(ENSEMBLE, G, engine="step", record="experts")
@@ -37,7 +38,9 @@ SQUARES = kl.QuadraticCosts(G)
 OPTIMUM = kl.offline_optimum(SQUARES, BALL, gap=1e-3)
 RUN_OF_SQUARES = kl.run(GD, SQUARES, engine="step")
 FRONTIER = kl.frontier(G[:3], BALL, gap=0.1, points=5)
-MIRROR = contrib.MirrorMemory(kl.Simplex(5), 1.0, kl.memories.Decay(4.0), geometry=contrib.Entropy(0.1))
+MIRROR = contrib.MirrorMemory(
+    kl.Simplex(5), 1.0, memory=kl.memories.Decay(4.0), geometry=contrib.Entropy(0.1)
+)
 PATH = Path(tempfile.gettempdir()) / "klazy-that-is-not-there"
 FINITE = {"costs": G, "domain": BALL, "gap": 0.1, "iterations": 200}
 
@@ -48,7 +51,7 @@ FUNCTIONS = {
         "x0": np.zeros(5), "state": MEMORY.init(), "guards": kl.Guards(),
     },
     kl.run_many: {"learners": [GD, KLAZY], "costs": G, "jobs": 1, "engine": "step"},
-    kl.run_batch: {"learners": [kl.contrib.Patient(kl.Polytope([[1.0], [-1.0]], [1.0, 1.0]), 1.0, 1.0)], "costs": G[:, :1],
+    kl.run_batch: {"learners": [kl.contrib.Patient(INTERVAL, 1.0, move_cost=1.0)], "costs": G[:, :1],
                    "movement": kl.L1Movement(), "checkpoints": 2, "jobs": 1},
     kl.regret: {"trace": TRACE, "u": np.zeros((6, 5)), "costs": G},
     theory.competitive_ratio: {"trace": RUN_OF_SQUARES, "optimum": OPTIMUM},
@@ -90,7 +93,7 @@ FUNCTIONS = {
     theory.ensemble_lemma: {"T": 50, "G": 1.0, "R": 1.0, "prior": 0.5, "move_cost": 1.0},
     theory.expert_grid: {"T": 50, "G": 1.0, "R": 1.0, "move_cost": 1.0},
     theory.k_star: {"T": 50, "R": 1.0, "P": 2.0, "c": 1.0},
-    theory.resonance: {"learner": kl.KLazyGD(kl.Product([kl.L2Ball(1)]), 1.0, 3), "lengths": [2, 4], "flips": 2},
+    theory.resonance: {"learner": kl.KLazyGD(kl.Product([kl.L2Ball(1)]), 1.0, k=3), "lengths": [2, 4], "flips": 2},
     theory.sigma_star: {"T": 50, "G": 1.0, "R": 1.0, "P": 2.0, "move_cost": 1.0},
     theory.step_picture: {"learner": kl.GD(kl.L2Ball(2), 1.0), "g": G[:3, :2], "t": 2},
     contrib.switch_bound: {"T": 50, "G": 1.0, "R": 1.0, "P": 2.0, "K": 5},

@@ -106,14 +106,14 @@ def play_everything(rng):
     movement = MOVEMENTS[["l2", "l1", "asymmetric"][rng.integers(3)]](5)
     box = kl.Box([-1.0, 0.5, 0.0, 1.0, -3.0], [1.0, 2.0, 0.0, 4.0, -2.0])
     domain = [kl.L2Ball(5), kl.Simplex(5), box][rng.integers(3)]
-    learner = kl.KLazyGD(domain, sigma, 4)
+    learner = kl.KLazyGD(domain, sigma, k=4)
     results = []
     for record_of in ("actions", "costs", "totals"):
         trace = kl.run(learner, g, movement=movement, x0=np.zeros(5), record=record_of, engine="compiled")
         results += [*trace.kept.values(), *trace.totals, *flattened(trace.state)]
-    agent = kl.Agent(kl.KLazyGD(kl.L2Ball(5), sigma, 4))
+    agent = kl.Agent(kl.KLazyGD(kl.L2Ball(5), sigma, k=4))
     results += [agent.update(row) for row in g[:10]]
-    pair = kl.SAder([kl.GD(kl.Simplex(5), 2.0), kl.KLazyGD(kl.Simplex(5), 2.0, 4)])
+    pair = kl.SAder([kl.GD(kl.Simplex(5), 2.0), kl.KLazyGD(kl.Simplex(5), 2.0, k=4)])
     trace = kl.run(pair, g, record="experts", engine="compiled")
     results += [*trace.kept.values(), *flattened(trace.state)]
     auto = kl.auto(kl.Simplex(5), kl.TVMovement())
@@ -121,9 +121,9 @@ def play_everything(rng):
     results += [*trace.kept.values(), *flattened(trace.state)]
     agent = kl.Agent(auto)
     results += [agent.update(row) for row in g[:10]]
-    fleet_of_three = kl.Fleet(kl.KLazyGD(kl.L2Ball(5), sigma, 4), 3)
+    fleet_of_three = kl.Fleet(kl.KLazyGD(kl.L2Ball(5), sigma, k=4), 3)
     results += [fleet_of_three.update(g[:1].repeat(3, axis=0)) for _ in range(3)]
-    runs = kl.run_batch([kl.KLazyGD(kl.L2Ball(5), s, 4) for s in (1.0, 2.0)], g, checkpoints=3, jobs=1)
+    runs = kl.run_batch([kl.KLazyGD(kl.L2Ball(5), s, k=4) for s in (1.0, 2.0)], g, checkpoints=3, jobs=1)
     results += [runs.hitting, runs.switching, runs.curves]
     results.append(kl.offline_optimum(g, kl.Simplex(5), kl.L1Movement()).u)  # by a dynamic programme
     results.append(kl.offline_optimum(g[:20], kl.L2Ball(5), gap=0.1).u)  # by splitting
@@ -220,7 +220,7 @@ def test_engines_agree_on_random_configurations():
 def test_a_billion_rounds_stay_finite_and_inside_and_their_accounts_are_exact():
     chunk = 10**6
     rounds = amount(10**6, 10**9)
-    learner = kl.KLazyGD(kl.L2Ball(5), kl.Sqrt(2.0), 65)
+    learner = kl.KLazyGD(kl.L2Ball(5), kl.Sqrt(2.0), k=65)
     g = np.random.default_rng(0).normal(size=(chunk, 5))
     state = learner.init()
     for _ in range(rounds // chunk):

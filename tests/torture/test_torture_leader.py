@@ -23,9 +23,9 @@ def draw_experts(rng: np.random.Generator, domain: kl.types.ConvexSet) -> list[k
         if kind < 2:
             experts.append(kl.GD(domain, sigma, start=start))
         elif kind == 2:
-            experts.append(kl.KLazyGD(domain, sigma, int(rng.integers(1, 9)), start=start))
+            experts.append(kl.KLazyGD(domain, sigma, k=int(rng.integers(1, 9)), start=start))
         else:
-            experts.append(kl.MemoryGD(domain, sigma, kl.memories.Decay(10.0), start=start))
+            experts.append(kl.MemoryGD(domain, sigma, memory=kl.memories.Decay(10.0), start=start))
     return experts
 
 

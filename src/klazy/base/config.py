@@ -37,6 +37,8 @@ class Config:
     """
 
     _rests_on: ClassVar[dict[str, str]] = {}
+    # Arguments that are another way to write one, and that one: only it is stored.
+    _alternatives: ClassVar[dict[str, str]] = {}
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -85,7 +87,10 @@ class Config:
         >>> GD(Simplex(3), 2.0).replace(sigma=5.0)
         GD(domain=Simplex(dim=3), sigma=Constant(s=5.0))
         """
-        return type(self)(**self._arguments() | changes)
+        arguments = self._arguments() | changes
+        for name in changes.keys() & self._alternatives.keys():
+            del arguments[self._alternatives[name]]
+        return type(self)(**arguments)
 
     def __repr__(self) -> str:
         default = _defaults(type(self))
@@ -167,9 +172,10 @@ class Config:
 
 
 @cache
-def _defaults(cls: type) -> dict[str, Any]:
-    """Return the arguments of the constructor with their defaults."""
-    return {parameter.name: parameter.default for parameter in signature(cls).parameters.values()}
+def _defaults(cls: type[Config]) -> dict[str, Any]:
+    """Return the arguments of the constructor that are stored, with their defaults."""
+    arguments = signature(cls).parameters.values()
+    return {each.name: each.default for each in arguments if each.name not in cls._alternatives}
 
 
 def _file_name(cls: type) -> str:

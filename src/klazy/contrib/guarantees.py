@@ -337,7 +337,7 @@ def certify_mirror(trace: Trace, u: ArrayLike) -> MirrorCertificate:
     Examples
     --------
     >>> g = np.repeat([[0.0, 1.0, 1.0], [1.0, 1.0, 0.0]], 20, axis=0)
-    >>> learner = MirrorMemory(Simplex(3), 2.0, Decay(8), geometry=Entropy(0.03))
+    >>> learner = MirrorMemory(Simplex(3), 2.0, memory=Decay(8), geometry=Entropy(0.03))
     >>> known = certify_mirror(run(learner, g, engine="step"), np.repeat([[0.98, 0.01, 0.01], [0.01, 0.01, 0.98]], 20, axis=0))
     >>> [round(value, 2) for value in known]
     [17.33, 20.13, 39.77]

@@ -112,14 +112,14 @@ def run_batch(
 
     Examples
     --------
-    >>> batch = run_batch([KLazyGD(L2Ball(3), 2.0, k) for k in (1, 5, 25)], np.ones((100, 3)), checkpoints=4)
+    >>> batch = run_batch([KLazyGD(L2Ball(3), 2.0, k=k) for k in (1, 5, 25)], np.ones((100, 3)), checkpoints=4)
     >>> batch.hitting.round(3).tolist(), batch.rounds.tolist(), batch.engine
     ([-171.241, -171.241, -171.241], [25, 50, 75, 100], 'lanes')
 
     A sequence for each run:
 
     >>> seeds = np.random.default_rng(0).normal(size=(3, 100, 3))
-    >>> run_batch([KLazyGD(L2Ball(3), 2.0, 5) for _ in seeds], seeds).cost.round(3).tolist()
+    >>> run_batch([KLazyGD(L2Ball(3), 2.0, k=5) for _ in seeds], seeds).cost.round(3).tolist()
     [44.623, 64.083, 42.643]
     """
     chosen = choose_device(device)

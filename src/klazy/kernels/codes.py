@@ -34,7 +34,7 @@ EVENT = 5
 CONSTANT = 0  # s
 SQRT = 1  # c, offset
 DOUBLING = 2  # c
-SCALE_FREE = 3  # movement weight, D^2 + 2 D P
+SCALE_FREE = 3  # move cost, D^2 + 2 D P
 
 # cost families: data of shape (T, d), one number per round, parameters
 LINEAR = 0

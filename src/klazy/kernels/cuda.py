@@ -265,13 +265,13 @@ WARPS = 1  # of a block; a kernel chooses
 SURVEYED = 4  # numbers of a warp in a survey
 
 
-def smaller(x, y):
+def smaller_number(x, y):
     """Return the smaller of two, neither NaN, by the comparison of :func:`~klazy.kernels.lane.larger`: it sorts both."""
     return y if x > y else x
 
 
 _WORDS = FLOAT.words | dict.fromkeys(("skip", "beyond", "pointer"), pointer)
-_WORDS |= {"smaller": smaller, "local": local}
+_WORDS |= {"smaller": smaller_number, "local": local}
 _FOLDS = (wait, total, largest, smallest, survey, gather, gather_with, broadcast, own_place)
 THREAD = Lane(1, _WORDS, paste)
 BLOCK = Lane(0, _WORDS | {part.__name__: part for part in _FOLDS}, paste)

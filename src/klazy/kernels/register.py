@@ -4,20 +4,21 @@ Runs side by side are written with these, not left to the compiler to vectorise:
 compilation is off the same words are NumPy's.
 """
 
-from functools import wraps
+from functools import partial, wraps
 from operator import add, and_, eq, ge, gt, le, lt, mul, or_, sub, truediv
 from typing import Any
 
 import numpy as np
 from llvmlite import ir
-from numba import config, float64, njit, types
+from numba import config, float64, types
 from numba.core import cgutils, typing
 from numba.core.imputils import lower_builtin
 from numba.core.typing.templates import ConcreteTemplate, infer_global
 from numba.extending import intrinsic, models, register_model
 
-from klazy.kernels.binding import FLOAT, Lane, pointer
+from klazy.kernels.binding import Lane, pointer
 from klazy.kernels.codes import LANES
+from klazy.kernels.lane import exact, larger, spread, where
 
 _VECTOR, _WHOLES = ir.VectorType(ir.DoubleType(), LANES), ir.VectorType(ir.IntType(64), LANES)
 _MASK = ir.VectorType(ir.IntType(1), LANES)
@@ -96,24 +97,18 @@ _mask_operator(and_, lambda b, x, y: b.and_(x, y))
 _mask_operator(or_, lambda b, x, y: b.or_(x, y))
 
 
-def _function(result: Any, *kinds: Any):
-    """Make an intrinsic with this signature from a function that emits its instructions."""
+def _intrinsic(build: Any, result: Any, *kinds: Any) -> Any:
+    """Make a function for kernels, of this signature, from one that emits its instructions."""
 
-    def made(build):
-        def code(context, builder, signature, arguments):
-            return build(builder, *arguments)
+    def code(context, builder, signature, arguments):
+        return build(builder, *arguments)
 
-        # intrinsic() reads the number of arguments off the signature, which wraps() copies.
-        @wraps(build)
-        def declare(context, *arguments):
-            return result(*kinds), code
+    # intrinsic() reads the number of arguments off the signature, which wraps() copies.
+    @wraps(build)
+    def declare(context, *arguments):
+        return result(*kinds), code
 
-        return intrinsic(declare)
-
-    return made
-
-
-_POINTER = types.CPointer(float64)
+    return intrinsic(declare)
 
 
 def _scaled(builder, at):
@@ -121,54 +116,24 @@ def _scaled(builder, at):
     return builder.mul(at, ir.Constant(at.type, LANES))
 
 
+def _entry(builder, array, at):
+    """Return the address of entry ``at`` of a vector."""
+    return builder.gep(array, [_scaled(builder, at)])
+
+
 def _address(builder, array, at):
-    return builder.bitcast(builder.gep(array, [_scaled(builder, at)]), _VECTOR.as_pointer())
+    """Return the same address, of a whole register."""
+    return builder.bitcast(_entry(builder, array, at), _VECTOR.as_pointer())
 
 
-@_function(float64, _POINTER, types.intp)
-def peek(builder, array, at):
-    return builder.load(builder.gep(array, [_scaled(builder, at)]))
-
-
-@_function(_POINTER, _POINTER, types.intp)
-def skip(builder, array, n):
-    return builder.gep(array, [_scaled(builder, n)])
-
-
-@_function(LANES_TYPE, _POINTER, types.intp)
-def load(builder, array, at):
-    return builder.load(_address(builder, array, at), align=8)
-
-
-@_function(types.void, _POINTER, types.intp, LANES_TYPE)
-def store(builder, array, at, value):
-    builder.store(value, _address(builder, array, at), align=8)
-
-
-@_function(LANES_TYPE, float64)
-def spread(builder, value):
-    return _spread(builder, value)
-
-
-@_function(LANES_TYPE, MASK_TYPE, LANES_TYPE, LANES_TYPE)
-def where(builder, mask, x, y):
-    return builder.select(mask, x, y)
-
-
-def _called(builder, name, *values):
+def _call(builder, name, *values):
     """Call one of LLVM's own functions of vectors."""
     kind = ir.FunctionType(_VECTOR, [_VECTOR] * len(values))
     function = cgutils.get_or_insert_function(builder.module, kind, f"llvm.{name}.v{LANES}f64")
     return builder.call(function, values)
 
 
-@_function(LANES_TYPE, LANES_TYPE)
-def root(builder, x):
-    return _called(builder, "sqrt", x)
-
-
-@_function(LANES_TYPE, LANES_TYPE)
-def log(builder, x):
+def _log(builder, x):
     """Take the logarithm lane by lane: a round takes few logarithms, and none is worth a polynomial."""
     kind = ir.FunctionType(ir.DoubleType(), [ir.DoubleType()])
     function = cgutils.get_or_insert_function(builder.module, kind, "llvm.log.f64")
@@ -179,27 +144,12 @@ def log(builder, x):
     return result
 
 
-@_function(LANES_TYPE, LANES_TYPE)
-def size(builder, x):
-    return _called(builder, "fabs", x)
+def _select(builder, sign, x, y):
+    """Return ``x`` where it compares like this with ``y``, else ``y``."""
+    return builder.select(builder.fcmp_ordered(sign, x, y), x, y)
 
 
-@_function(LANES_TYPE, LANES_TYPE, LANES_TYPE)
-def signed(builder, x, sign):
-    return _called(builder, "copysign", x, sign)
-
-
-@_function(LANES_TYPE, LANES_TYPE, LANES_TYPE)
-def larger(builder, x, y):
-    return builder.select(builder.fcmp_ordered(">", x, y), x, y)
-
-
-@_function(LANES_TYPE, LANES_TYPE, LANES_TYPE)
-def smaller(builder, x, y):
-    return builder.select(builder.fcmp_ordered("<", x, y), x, y)
-
-
-def _folded(builder, x, build):
+def _fold(builder, x, build):
     """Fold the lanes into one number, halves against each other."""
     width = LANES
     while width > 1:
@@ -209,44 +159,17 @@ def _folded(builder, x, build):
     return builder.extract_element(x, ir.Constant(ir.IntType(32), 0))
 
 
-def _bits(builder, mask):
-    """Return a mask as an integer."""
-    return builder.bitcast(mask, ir.IntType(LANES))
+def _compare_bits(builder, sign, mask, bits):
+    """Compare a mask with an integer."""
+    integer = ir.IntType(LANES)
+    return builder.icmp_unsigned(sign, builder.bitcast(mask, integer), ir.Constant(integer, bits))
 
 
-@_function(types.boolean, MASK_TYPE)
-def anywhere(builder, mask):
-    return builder.icmp_unsigned("!=", _bits(builder, mask), ir.Constant(ir.IntType(LANES), 0))
-
-
-@_function(types.boolean, MASK_TYPE)
-def everywhere(builder, mask):
-    return builder.icmp_unsigned("==", _bits(builder, mask), ir.Constant(ir.IntType(LANES), 2**LANES - 1))
-
-
-@_function(float64, LANES_TYPE)
-def total(builder, x):
-    return _folded(builder, x, lambda a, b: builder.fadd(a, b))
-
-
-@_function(float64, LANES_TYPE)
-def largest(builder, x):
-    return _folded(builder, x, lambda a, b: builder.select(builder.fcmp_ordered(">", a, b), a, b))
-
-
-@_function(float64, LANES_TYPE)
-def smallest(builder, x):
-    return _folded(builder, x, lambda a, b: builder.select(builder.fcmp_ordered("<", a, b), a, b))
-
-
-@_function(LANES_TYPE, LANES_TYPE)
-def _power_of_two(builder, shifted):
+def _shift_to_power(builder, shifted):
     """Return 2^k for an integer k to which 1.5 2^52 was added, so that it is in the lowest bits."""
-
-    def everywhere(number):
-        return ir.Constant(_WHOLES, [number] * LANES)
-
-    bits = builder.shl(builder.add(builder.bitcast(shifted, _WHOLES), everywhere(1023)), everywhere(52))
+    bias = ir.Constant(_WHOLES, [1023] * LANES)
+    place = ir.Constant(_WHOLES, [52] * LANES)
+    bits = builder.shl(builder.add(builder.bitcast(shifted, _WHOLES), bias), place)
     return builder.bitcast(bits, _VECTOR)
 
 
@@ -255,10 +178,12 @@ _LOG2_E = 1.4426950408889634
 _LN2_HIGH = 6.93147180369123816490e-01
 _LN2_LOW = 1.90821492927058770002e-10
 _TO_WHOLE = 1.5 * 2.0**52  # adding it rounds to an integer
+_POINTER = types.CPointer(float64)
+_power_of_two = _intrinsic(_shift_to_power, LANES_TYPE, LANES_TYPE)
 
 
-@njit(forceinline=True, error_model="numpy", fastmath=False)
-def exp(z):
+@exact
+def exp_of_register(z):
     """Return exp(z) for z <= 0, to a few units of the last digit: a polynomial around the nearest power of two."""
     z = larger(z, spread(-708.0))
     shifted = z * _LOG2_E + _TO_WHOLE
@@ -280,36 +205,66 @@ def exp(z):
     return where(z > -708.0, value * _power_of_two(shifted), spread(0.0))
 
 
-if config.DISABLE_JIT:
+_COMPILED = {
+    "load": _intrinsic(lambda b, v, i: b.load(_address(b, v, i), align=8), LANES_TYPE, _POINTER, types.intp),
+    "store": _intrinsic(
+        lambda b, v, i, value: b.store(value, _address(b, v, i), align=8),
+        types.void,
+        _POINTER,
+        types.intp,
+        LANES_TYPE,
+    ),
+    "peek": _intrinsic(lambda b, v, i: b.load(_entry(b, v, i)), float64, _POINTER, types.intp),
+    "skip": _intrinsic(lambda b, v, n: _entry(b, v, n), _POINTER, _POINTER, types.intp),
+    "spread": _intrinsic(lambda b, value: _spread(b, value), LANES_TYPE, float64),
+    "where": _intrinsic(
+        lambda b, mask, x, y: b.select(mask, x, y), LANES_TYPE, MASK_TYPE, LANES_TYPE, LANES_TYPE
+    ),
+    "larger": _intrinsic(lambda b, x, y: _select(b, ">", x, y), LANES_TYPE, LANES_TYPE, LANES_TYPE),
+    "smaller": _intrinsic(lambda b, x, y: _select(b, "<", x, y), LANES_TYPE, LANES_TYPE, LANES_TYPE),
+    "signed": _intrinsic(
+        lambda b, x, sign: _call(b, "copysign", x, sign), LANES_TYPE, LANES_TYPE, LANES_TYPE
+    ),
+    "size": _intrinsic(lambda b, x: _call(b, "fabs", x), LANES_TYPE, LANES_TYPE),
+    "root": _intrinsic(lambda b, x: _call(b, "sqrt", x), LANES_TYPE, LANES_TYPE),
+    "log": _intrinsic(_log, LANES_TYPE, LANES_TYPE),
+    "exp": exp_of_register,
+    "anywhere": _intrinsic(lambda b, mask: _compare_bits(b, "!=", mask, 0), types.boolean, MASK_TYPE),
+    "everywhere": _intrinsic(
+        lambda b, mask: _compare_bits(b, "==", mask, 2**LANES - 1), types.boolean, MASK_TYPE
+    ),
+    "total": _intrinsic(lambda b, x: _fold(b, x, b.fadd), float64, LANES_TYPE),
+    "largest": _intrinsic(lambda b, x: _fold(b, x, partial(_select, b, ">")), float64, LANES_TYPE),
+    "smallest": _intrinsic(lambda b, x: _fold(b, x, partial(_select, b, "<")), float64, LANES_TYPE),
+}
 
-    def load(array, at):
-        return array[at * LANES : (at + 1) * LANES].copy()
 
-    def store(array, at, value):
-        array[at * LANES : (at + 1) * LANES] = value
+def _entries(v, i):
+    """Return the numbers of entry ``i``, one of each run."""
+    return v[i * LANES : (i + 1) * LANES]
 
-    def peek(array, at):
-        return array[at * LANES]
 
-    def skip(array, n):
-        return array[n * LANES :]
+# What the words mean where compilation is off.
+_PLAIN = {
+    "load": lambda v, i: _entries(v, i).copy(),
+    "store": lambda v, i, value: np.copyto(_entries(v, i), value),
+    "peek": lambda v, i: v[i * LANES],
+    "skip": lambda v, n: v[n * LANES :],
+    "spread": lambda value: np.full(LANES, value),
+    "where": np.where,
+    "larger": np.maximum,
+    "smaller": np.minimum,
+    "signed": np.copysign,
+    "size": np.abs,
+    "root": np.sqrt,
+    "log": np.log,
+    "exp": np.exp,
+    "anywhere": np.any,
+    "everywhere": np.all,
+    "total": np.sum,
+    "largest": np.max,
+    "smallest": np.min,
+}
 
-    def spread(value):
-        return np.full(LANES, value)
-
-    where = np.where
-    root = np.sqrt
-    size = np.abs
-    signed = np.copysign
-    larger = np.maximum
-    smaller = np.minimum
-    anywhere = np.any
-    everywhere = np.all
-    total = np.sum
-    largest = np.max
-    smallest = np.min
-    exp = np.exp
-    log = np.log
-
-REGISTER = Lane(LANES, {name: value for name, value in globals().items() if name in FLOAT.words})
-REGISTER.words["beyond"] = pointer
+_WORDS = _PLAIN if config.DISABLE_JIT else _COMPILED
+REGISTER = Lane(LANES, _WORDS | {"beyond": pointer})

@@ -548,7 +548,7 @@ RULES = {
     "k_lazy_ftrl": Rule(k_lazy_ftrl, keeps_sigma=True, vectors=("anchor", "p")),
     "memory": Rule(memory, remember=keep_normal, vectors=("n", "hint")),
     "centred": Rule(centred, keeps_sigma=True, vectors=("center",)),
-    "patient": Rule(patient, debt_is_due, vectors=("goal",), scalars=("debt",), parameters=("price",)),
+    "patient": Rule(patient, debt_is_due, vectors=("goal",), scalars=("debt",), parameters=("move_cost",)),
     "mirror": Rule(
         mirror, remember=mirror_remember, place=mirror_fill, vectors=("z", "n", "hint"), parameters=("least",)
     ),

@@ -15,7 +15,7 @@ from klazy.base.config import Config
 from klazy.families import Family, Linear
 from klazy.kernels import codes
 from klazy.movement import Movement, suit_movement
-from klazy.schedules import Schedule, as_schedule
+from klazy.schedules import Schedule, make_schedule
 from klazy.sets import ConvexSet
 
 # A slack that no run reaches: the largest count that a float64 state can hold.
@@ -250,27 +250,39 @@ class Descent(Learner[S]):
     ----------
     domain : ConvexSet
         Where decisions live.
-    sigma : Schedule or float
+    sigma : Schedule or float, optional
         Steps are divided by it: a number, or one that changes with the rounds. Larger is slower.
+    learning_rate : float, optional
+        Steps are multiplied by it: another way to write sigma = 1 / learning_rate. Give one of the two.
     start : array_like, optional
         First decision, x_1. Default: the point of the set nearest to the origin.
 
     Raises
     ------
     ValueError
-        If sigma is not above zero, or the start is outside the set.
+        If not exactly one of sigma and learning_rate is given, it is not above zero, or the start is outside the set.
 
     Examples
     --------
     >>> GD(L2Ball(2), sigma=Sqrt(4), start=[0.0, 1.0]).init().x.tolist()
     [0.0, 1.0]
+    >>> GD(L2Ball(2), learning_rate=0.5)
+    GD(domain=L2Ball(dim=2), sigma=Constant(s=2.0))
     """
 
     sigma: Schedule
     start: Array | None
+    _alternatives: ClassVar[dict[str, str]] = {"learning_rate": "sigma"}
 
-    def __init__(self, domain: ConvexSet, sigma: Schedule | float, *, start: ArrayLike | None = None) -> None:
-        self._keep(domain=check_domain(domain), sigma=as_schedule(sigma))
+    def __init__(
+        self,
+        domain: ConvexSet,
+        sigma: Schedule | float | None = None,
+        *,
+        learning_rate: float | None = None,
+        start: ArrayLike | None = None,
+    ) -> None:
+        self._keep(domain=check_domain(domain), sigma=make_schedule(sigma, learning_rate))
         self._keep(start=check_start(domain, start))
 
 

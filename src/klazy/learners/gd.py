@@ -25,8 +25,10 @@ class GD(Descent[GDState]):
     ----------
     domain : ConvexSet
         Where decisions live.
-    sigma : Schedule or float
+    sigma : Schedule or float, optional
         Steps are divided by it: a number, or one that changes with the rounds. Larger is slower.
+    learning_rate : float, optional
+        Another way to write sigma = 1 / learning_rate. Give one of the two.
     start : array_like, optional
         First decision, x_1. Default: the point of the set nearest to the origin.
 
@@ -65,8 +67,10 @@ class LazyGD(Descent[AnchoredState]):
     ----------
     domain : ConvexSet
         Where decisions live.
-    sigma : Schedule or float
+    sigma : Schedule or float, optional
         Steps are divided by it: a number, or one that changes with the rounds. Larger is slower.
+    learning_rate : float, optional
+        Another way to write sigma = 1 / learning_rate. Give one of the two.
     start : array_like, optional
         First decision, x_1. Default: the point of the set nearest to the origin.
 

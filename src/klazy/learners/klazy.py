@@ -26,10 +26,12 @@ class KLazyGD(Descent[AnchoredState]):
     ----------
     domain : ConvexSet
         Where decisions live.
-    sigma : Schedule or float
+    sigma : Schedule or float, optional
         Steps are divided by it: a number, or one that changes with the rounds. Larger is slower.
     k : int
         The slack, >= 1: the rounds of a phase. Larger is lazier.
+    learning_rate : float, optional
+        Another way to write sigma = 1 / learning_rate. Give one of the two.
     start : array_like, optional
         First decision, x_1. Default: the point of the set nearest to the origin.
 
@@ -57,9 +59,15 @@ class KLazyGD(Descent[AnchoredState]):
     form: ClassVar[str | None] = "anchored"
 
     def __init__(
-        self, domain: ConvexSet, sigma: Schedule | float, k: int, *, start: ArrayLike | None = None
+        self,
+        domain: ConvexSet,
+        sigma: Schedule | float | None = None,
+        *,
+        k: int,
+        learning_rate: float | None = None,
+        start: ArrayLike | None = None,
     ) -> None:
-        super().__init__(domain, sigma, start=start)
+        super().__init__(domain, sigma, learning_rate=learning_rate, start=start)
         self._keep(k=check_slack(k))
 
     def init(self, x: Array | None = None) -> AnchoredState:

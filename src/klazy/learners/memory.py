@@ -288,11 +288,13 @@ class MemoryGD(Descent[MemoryState]):
     ----------
     domain : ConvexSet
         Where decisions live.
-    sigma : Schedule or float
+    sigma : Schedule or float, optional
         Steps are divided by it: a number, or one that changes with the rounds. Larger is slower.
     memory : Memory
         The rule that gives theta: :class:`Forget`, :class:`Full`, :class:`Clock`, :class:`Decay`, :class:`Clip` or
         :class:`Event`.
+    learning_rate : float, optional
+        Another way to write sigma = 1 / learning_rate. Give one of the two.
     start : array_like, optional
         First decision, x_1. Default: the point of the set nearest to the origin.
     hints : bool, optional
@@ -320,13 +322,14 @@ class MemoryGD(Descent[MemoryState]):
     def __init__(
         self,
         domain: ConvexSet,
-        sigma: Schedule | float,
-        memory: Memory,
+        sigma: Schedule | float | None = None,
         *,
+        memory: Memory,
+        learning_rate: float | None = None,
         start: ArrayLike | None = None,
         hints: bool = True,
     ) -> None:
-        super().__init__(domain, sigma, start=start)
+        super().__init__(domain, sigma, learning_rate=learning_rate, start=start)
         takes_hints = check_flag(hints, "hints")
         self._keep(memory=check_memory(memory), hints=takes_hints, accepts_hints=takes_hints)
 

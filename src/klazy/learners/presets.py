@@ -238,9 +238,9 @@ def sader_k(
 
     def experts(sigma: float, k: int) -> list[Descent[Any]]:
         lazily = (
-            MemoryGD(domain, sigma, Decay(k), start=start)
+            MemoryGD(domain, sigma, memory=Decay(k), start=start)
             if decays
-            else KLazyGD(domain, sigma, k, start=start)
+            else KLazyGD(domain, sigma, k=k, start=start)
         )
         return [lazily, GD(domain, sigma, start=start)] if greedy else [lazily]
 
@@ -368,7 +368,7 @@ def product_grid(
     for name, values in (("sigmas", sigmas), ("memories", memories)):
         if not isinstance(values, list | tuple):
             raise InvalidInput(f"{name} must be a list, got {values!r}.")
-    return [MemoryGD(domain, sigma, memory, start=start) for memory in memories for sigma in sigmas]
+    return [MemoryGD(domain, sigma, memory=memory, start=start) for memory in memories for sigma in sigmas]
 
 
 def auto(

@@ -203,7 +203,7 @@ def make_fixed(domain: ConvexSet, point: Array) -> Learner[Any]:
 
 def make_decay(domain: ConvexSet, sigma: float, m: float, start: Array | None = None) -> Learner[Any]:
     """Build descent that forgets over about m rounds."""
-    return learners.MemoryGD(domain, sigma, learners.Decay(m), start=start)
+    return learners.MemoryGD(domain, sigma, memory=learners.Decay(m), start=start)
 
 
 def make_auto(

@@ -195,12 +195,14 @@ class MirrorMemory(Descent[MirrorState]):
     ----------
     domain : Simplex or CappedSimplex
         Where decisions live; for a geometry of your own, any set that it knows.
-    sigma : Schedule or float
+    sigma : Schedule or float, optional
         Steps are gradients over sigma.
     memory : Memory
         How much of the normal it remembers.
     geometry : Geometry, optional
         How it measures. Default: ``Entropy()``.
+    learning_rate : float, optional
+        Another way to write sigma = 1 / learning_rate. Give one of the two.
     start : array_like, optional
         First decision. Default: the set's point nearest to the origin.
 
@@ -211,7 +213,7 @@ class MirrorMemory(Descent[MirrorState]):
 
     Examples
     --------
-    >>> learner = MirrorMemory(Simplex(3), 2.0, Decay(8), geometry=Entropy(0.03))
+    >>> learner = MirrorMemory(Simplex(3), 2.0, memory=Decay(8), geometry=Entropy(0.03))
     >>> g = np.repeat([[0.0, 1.0, 1.0], [1.0, 1.0, 0.0]], 20, axis=0)
     >>> run(learner, g, engine="step").x[[0, 19, 39]].round(3)
     array([[0.333, 0.333, 0.333],
@@ -227,13 +229,14 @@ class MirrorMemory(Descent[MirrorState]):
     def __init__(
         self,
         domain: ConvexSet,
-        sigma: Schedule | float,
-        memory: Memory,
+        sigma: Schedule | float | None = None,
         *,
+        memory: Memory,
         geometry: Geometry | None = None,
+        learning_rate: float | None = None,
         start: ArrayLike | None = None,
     ) -> None:
-        super().__init__(domain, sigma, start=start)
+        super().__init__(domain, sigma, learning_rate=learning_rate, start=start)
         if geometry is None:
             geometry = Entropy()
         if not isinstance(geometry, Geometry):

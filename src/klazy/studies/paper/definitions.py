@@ -199,7 +199,7 @@ def _make_descents(
     """Make GD, LazyGD and k-lazyGD at sigma = sqrt(t / c); ``authors``: at sqrt((t + 1) / authors_c)."""
     domain = scenario.domain
     sigma = Sqrt(authors_c, 1) if authors else Sqrt(c)
-    lazy = {f"k={k}": KLazyGD(domain, sigma, k) for k in slacks}
+    lazy = {f"k={k}": KLazyGD(domain, sigma, k=k) for k in slacks}
     return {"GD": GD(domain, sigma), "LazyGD": LazyGD(domain, sigma), **lazy}
 
 
@@ -220,7 +220,7 @@ def _make_ensembles(scenario: Scenario, authors: bool) -> dict[str, Learner[Any]
         prior = "uniform"
     beta = meta_rate(rule, T, 1.0, 1.0)
     greedy = [GD(domain, sigma) for sigma in sigmas]
-    lazy = [KLazyGD(domain, sigma, k) for sigma, k in zip(sigmas, slacks, strict=True)]
+    lazy = [KLazyGD(domain, sigma, k=k) for sigma, k in zip(sigmas, slacks, strict=True)]
     return {"SAder": SAder(greedy, beta, prior), "SAder-k": SAder(lazy, beta, prior)}
 
 

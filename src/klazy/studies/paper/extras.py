@@ -108,8 +108,8 @@ def report_resonance(section: Section, settings: PaperSettings) -> None:
         by_slack = []
         by_memory = []
         for scenario in _draw_scenarios(name, settings):
-            lazy = [KLazyGD(scenario.domain, sigma, k) for k in slacks.tolist()]
-            forgetful = [MemoryGD(scenario.domain, sigma, Decay(m)) for m in memories.tolist()]
+            lazy = [KLazyGD(scenario.domain, sigma, k=k) for k in slacks.tolist()]
+            forgetful = [MemoryGD(scenario.domain, sigma, memory=Decay(m)) for m in memories.tolist()]
             by_slack.append(_measure_regrets(lazy, scenario).sum(axis=1))
             by_memory.append(_measure_regrets(forgetful, scenario).sum(axis=1))
         equal, *drawn = by_slack
@@ -142,8 +142,8 @@ def report_memories(section: Section, settings: PaperSettings) -> None:
         sigma = SEQUENCES[name][2]
         return {
             "GD": GD(domain, sigma),
-            **{f"k={k}": KLazyGD(domain, sigma, k) for k in slacks[name]},
-            **{f"Decay({m})": MemoryGD(domain, sigma, Decay(m)) for m in slacks[name]},
+            **{f"k={k}": KLazyGD(domain, sigma, k=k) for k in slacks[name]},
+            **{f"Decay({m})": MemoryGD(domain, sigma, memory=Decay(m)) for m in slacks[name]},
             "SAder-k, self-tuned": sader_k(domain, scenario.costs.T, 1.0, beta="self-tuned"),
             "ensemble_auto": ensemble_auto(domain),
         }
@@ -301,7 +301,7 @@ def report_look_ahead(section: Section, settings: PaperSettings) -> None:
     for name, (domain, costs) in games.items():
         players = {
             "GD": GD(domain, sigma),
-            "k=10": KLazyGD(domain, sigma, 10),
+            "k=10": KLazyGD(domain, sigma, k=10),
             "ensemble_auto": ensemble_auto(domain, movement),
             "+ greedy": RecedingHorizon(domain),
             "+ receding 5": RecedingHorizon(domain, 5),
@@ -406,7 +406,7 @@ class TheoremGame(NamedTuple):
     sigma: float
 
     def make_learner(self, k: int) -> KLazyGD:
-        return KLazyGD(self.scenario.domain, self.sigma, k)
+        return KLazyGD(self.scenario.domain, self.sigma, k=k)
 
     def play(self, k: int) -> tuple[Trace, Array]:
         """Return a run, and its points with the one after the last round."""
@@ -438,7 +438,7 @@ def _compare_forms(section: Section, name: str, game: TheoremGame) -> None:
     g = costs.arrays()[0]
     found = {}
     for label, start in (("origin", np.zeros(domain.dim)), ("elsewhere", 0.5 * np.eye(domain.dim)[0])):
-        x = run(KLazyGD(domain, game.sigma, k, start=start), costs, engine="step").x
+        x = run(KLazyGD(domain, game.sigma, k=k, start=start), costs, engine="step").x
         z, found[f"pruned_from_{label}"] = play_algorithm_2(domain, game.sigma, k, g, start)
         found[f"difference_from_{label}"] = float(np.abs(x - z).max())
     section.tabulate("theorem-1", sequence=name, k=k, sigma=game.sigma, rounds=len(g), **found)
@@ -526,11 +526,11 @@ def _check_variance(section: Section, name: str, game: TheoremGame) -> None:
 def _find_movement(section: Section, settings: PaperSettings) -> None:
     """Measure switching by slack: in the counterexample, and on normal gradients, its mean and the runs where it rises."""
     for k in (1, 2):
-        trace = run(KLazyGD(L1Ball(2), 0.5, k), MORE_MOVES, engine="step")
+        trace = run(KLazyGD(L1Ball(2), 0.5, k=k), MORE_MOVES, engine="step")
         section.tabulate("counterexample", k=k, switching=trace.totals.switching)
     count = 100 if settings.quick else 400
     g = np.random.default_rng(settings.seed).normal(size=(count, RANDOM_ROUNDS, 2))
-    learners = [KLazyGD(L1Ball(2), 1.0, k) for k in RANDOM_SLACKS]
+    learners = [KLazyGD(L1Ball(2), 1.0, k=k) for k in RANDOM_SLACKS]
     traces = [[run(each, rows, engine="step", record="totals") for each in learners] for rows in g]
     moved = np.array([[trace.totals.switching for trace in row] for row in traces])
     rising = int((np.diff(moved, axis=1) > SLIGHTLY).any(axis=1).sum())

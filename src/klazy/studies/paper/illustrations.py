@@ -92,7 +92,7 @@ def report_lower_bound(section: Section, settings: PaperSettings) -> None:
     sigma = 1.5
     scenario = square_wave(k, T)
     g = scenario.costs.arrays()[0][:, 0]
-    x = run(KLazyGD(scenario.domain, sigma, k), scenario.costs, engine="step").x[:, 0]
+    x = run(KLazyGD(scenario.domain, sigma, k=k), scenario.costs, engine="step").x[:, 0]
     start = np.arange(T) - np.arange(T) % k
     before = np.cumsum(g) - g
     y = x[start] - (before - before[start]) / sigma
@@ -100,7 +100,7 @@ def report_lower_bound(section: Section, settings: PaperSettings) -> None:
     most = 0.0
     for slack in (2, 4, 7, 16, 50, 100):
         wave = square_wave(slack, 1000)
-        trace = run(KLazyGD(wave.domain, 5.0, slack), wave.costs, engine="step")
+        trace = run(KLazyGD(wave.domain, 5.0, k=slack), wave.costs, engine="step")
         measured = regret(trace, wave.comparator).dynamic
         exact = square_wave_regret(slack, 1000, 5.0)
         flips = 2 * (1000 // slack) - 1

@@ -26,6 +26,8 @@ from klazy.studies.installed import list_installed, load_installed
 
 Point = dict[str, Any]  # the value of every key
 CONTEXT = ("seed", "domain", "T", "G", "movement", "move_cost", "family", "start", "prior", "hints")
+# A rule with a sigma takes one of these: sigma, 1 / sigma, or c for sigma_t = sqrt(t / c).
+STEP_SIZES = ("sigma", "learning_rate", "c")
 MOVEMENT_KINDS: dict[str, type[Movement]] = {"l2": L2Movement, "l1": L1Movement, "tv": TVMovement}
 
 
@@ -51,7 +53,7 @@ class CatalogueEntry(NamedTuple):
 def _make_entry(
     make: Callable[..., Any], *signatures: Callable[..., Any], context: tuple[str, ...] = CONTEXT
 ) -> CatalogueEntry:
-    """Read the parameters off the ``signatures``, or that of ``make``; a rule that needs a sigma may have ``c`` instead."""
+    """Read the parameters off the ``signatures``, or that of ``make``; a rule that needs a sigma takes any of STEP_SIZES."""
     parameters: dict[str, Parameter] = {}
     asked: list[str] = []
     for function in signatures or (make,):
@@ -61,9 +63,9 @@ def _make_entry(
                 asked.append(name)
             elif argument.kind not in (argument.VAR_POSITIONAL, argument.VAR_KEYWORD):
                 parameters[name] = Parameter(hints.get(name, Any), argument.default)
-    if context is CONTEXT and "sigma" in parameters and parameters["sigma"].required:
-        del parameters["sigma"]
-        parameters = {"sigma": Parameter(float, None), "c": Parameter(float, None)} | parameters
+    if context is CONTEXT and "sigma" in parameters and not isinstance(parameters["sigma"].default, float):
+        others = {name: value for name, value in parameters.items() if name not in STEP_SIZES}
+        parameters = dict.fromkeys(STEP_SIZES, Parameter(float, None)) | others
     return CatalogueEntry(make, parameters, tuple(dict.fromkeys(asked)))
 
 
@@ -79,7 +81,7 @@ def _read_hints(function: Callable[..., Any]) -> dict[str, Any]:
 
 def _make_memory_entry(memory: type[learners.Memory]) -> CatalogueEntry:
     def make(domain: Any, sigma: Any, **parameters: Any) -> Learner[Any]:
-        return MemoryGD(domain, sigma, memory(**parameters))
+        return MemoryGD(domain, sigma, memory=memory(**parameters))
 
     return _make_entry(make, learners.GD, memory)
 

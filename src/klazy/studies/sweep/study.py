@@ -32,7 +32,7 @@ from pydantic_core import PydanticCustomError
 
 from klazy.base.checks import InvalidInput
 from klazy.base.options import write_option
-from klazy.studies.sweep.catalogue import LEARNER_RULES, Point, check_point, find_entry
+from klazy.studies.sweep.catalogue import LEARNER_RULES, STEP_SIZES, Point, check_point, find_entry
 
 CURVE_POINTS = 200  # of a curve
 MOST_VALUES = 100_000  # of a grid
@@ -160,8 +160,16 @@ def _read_spec(kind: str, table: Any) -> Spec:
             axes[key] = (parameter.default,)
     if wrong:
         raise _complain(*wrong)
-    if {"sigma", "c"} <= set(entry.parameters) and len({"sigma", "c"} & set(axes)) != 1:
-        raise _complain(f" ({name}): give either sigma, for a constant one, or c, for sigma_t = sqrt(t / c).")
+    if "sigma" in entry.parameters and sum(key in axes for key in STEP_SIZES) != 1:
+        raise _complain(
+            f" ({name}): give one of sigma, for a constant one, learning_rate, which is 1 / sigma, or c, "
+            "for sigma_t = sqrt(t / c)."
+        )
+    if "learning_rate" in axes:
+        rates = axes.pop("learning_rate")
+        if min(rates) <= 0.0:
+            raise _complain(f" ({name}): learning_rate must be above 0, got {min(rates)}.")
+        axes = {"sigma": tuple(1.0 / rate for rate in rates)} | axes
     if kind == "rule" and name in LEARNER_RULES:
         _try_values(name, axes)
     return Spec(kind, name, axes)
