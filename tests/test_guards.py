@@ -339,7 +339,7 @@ class Moody(kl.memories.Clock):
 
 @pytest.mark.parametrize("kind", [Hurried, Mixed, Renamed, Said])
 def test_what_a_class_says_about_its_step_holds_for_a_subclass_that_keeps_it(kind):
-    agent = kl.Agent(kind(kl.Box([0, 0], [1, 1]), 1.0, 4), engine="step")
+    agent = kl.Agent(kind(kl.Box([0, 0], [1, 1]), 1.0, k=4), engine="step")
     for _ in range(3):
         agent.update([-1.0, -2.0])
     why = agent.explain()
