@@ -169,7 +169,9 @@ class TestContenders:
         assert make_own(kl.auto).name == "auto (yours)"
 
     def test_what_cannot_be_made_is_refused(self):
-        with pytest.raises(InvalidInput, match=r"KLazyGD needs a value for its argument k. Give it a default"):
+        with pytest.raises(
+            InvalidInput, match=r"KLazyGD needs a value for its argument k. Give it a default"
+        ):
             make_own(kl.KLazyGD)
         with pytest.raises(InvalidInput, match="learner must be a function that makes a learner, got 3"):
             make_own(3)
