@@ -16,7 +16,10 @@ import numpy as np
 
 from klazy import learners
 from klazy.base.checks import Array, InvalidInput
+from klazy.costs import Costs
 from klazy.families import Family, Linear
+from klazy.hindsight import best_fixed
+from klazy.hindsight.optimum import GapNotReached
 from klazy.kernels.codes import SEASON_LAGS
 from klazy.kernels.layout import find_missing_part
 from klazy.learners import Learner
@@ -43,6 +46,8 @@ LAZY = "lazy"
 FIXED = "fixed"
 # Rounds from which the size of gradients is found.
 GRADIENT_SAMPLE = 2000
+# The certified gap of the best fixed decision.
+FIXED_GAP = 1e-3
 # Rounds for which a seasonal decision may serve, and periods of which a profile may be the mean, where both are chosen.
 SEASON_HORIZONS = (1, 2, 4, 8, 16, 32, 64, 128)
 AVERAGED_PERIODS = (2, 4, 8, 16)
@@ -82,11 +87,7 @@ class Facts:
     @cached_property
     def sizes(self) -> Array:
         """The sizes of the gradients."""
-        g = self.gradients
-        if isinstance(self.domain, Simplex | CappedSimplex):
-            # A cost that all coordinates share decides nothing there.
-            g = g - g.mean(axis=1, keepdims=True)
-        return np.linalg.norm(g, axis=1)
+        return np.linalg.norm(remove_shared(self.gradients, self.domain), axis=1)
 
     @cached_property
     def largest(self) -> float:
@@ -131,6 +132,18 @@ class Facts:
         return found if self.start is None else found | {"start": self.start}
 
 
+def is_simplex(domain: ConvexSet) -> bool:
+    """Return True for a set of shares of a total."""
+    return isinstance(domain, Simplex | CappedSimplex)
+
+
+def remove_shared(gradients: Array, domain: ConvexSet) -> Array:
+    """Remove from each gradient what all coordinates share, on a simplex: it decides nothing there."""
+    if is_simplex(domain):
+        return gradients - gradients.mean(axis=1, keepdims=True)
+    return gradients
+
+
 def choose_axes(kinds: dict[str, str], facts: Facts) -> Axes:
     """Choose the values to try for one or two parameters, each of a kind: ``"sigma"`` or ``"lag"``."""
     counts = facts.counts[:1] if len(kinds) < 2 else facts.counts[1:]
@@ -147,21 +160,16 @@ def choose_seasons(facts: Facts) -> Axes | None:
     share = max(1, len(facts.profiles))
     axes: Axes = {"periods": list(range(1, facts.counts.single // share + 1))}
     if facts.curved_family is not None:
-        axes = {
-            "periods": list(AVERAGED_PERIODS[: facts.counts.second]),
-            "horizon": list(SEASON_HORIZONS[: facts.counts.first // share]),
-        }
+        axes["periods"] = list(AVERAGED_PERIODS[: facts.counts.second])
+        axes["horizon"] = list(SEASON_HORIZONS[: facts.counts.first // share])
     if facts.profiles:
         axes["period"] = list(facts.profiles)
     return axes
 
 
 def tune_by(**kinds: str) -> Callable[[Facts], Axes | None]:
-    """Name the parameters of a contender and the kind of their values."""
+    """Name the parameters of a contender, at most two, and the kind of their values: ``"sigma"`` or ``"lag"``."""
     return partial(choose_axes, kinds)
-
-
-_UNTUNED = tune_by()
 
 
 @dataclass(frozen=True)
@@ -176,7 +184,7 @@ class Contender:
     name: str
     kind: str
     make: Callable[..., Any]
-    axes: Callable[[Facts], Axes | None] = _UNTUNED
+    axes: Callable[[Facts], Axes | None] = tune_by()
     style: str = YOURS
     study: str = ""
 
@@ -194,6 +202,14 @@ class Contender:
         if not isinstance(made, Learner):
             raise InvalidInput(f"{self.name} must return a klazy.types.Learner, got {type(made).__name__}.")
         return made
+
+
+def find_fixed_point(costs: Costs, domain: ConvexSet, iterations: int) -> Array:
+    """Find the best fixed decision, as near as these iterations come."""
+    try:
+        return best_fixed(costs, domain, gap=FIXED_GAP, iterations=iterations).x
+    except GapNotReached as short:
+        return short.best.x
 
 
 def make_fixed(domain: ConvexSet, point: Array) -> Learner[Any]:
@@ -262,16 +278,6 @@ def list_contenders(study: str) -> list[Contender]:
             found += import_own([name], trust=False)
         except InvalidInput as failed:
             warnings.warn(f"{study} leaves out an installed learner: {failed}", stacklevel=2)
-    return found
-
-
-def bind_contenders(study: str, facts: Facts) -> list[tuple[Contender, Callable[..., Any], Axes]]:
-    """List the contenders of a study that play a game, each with its builder and the values to try."""
-    found = []
-    for contender in list_contenders(study):
-        axes = contender.axes(facts)
-        if axes is not None:
-            found.append((contender, contender.bind(facts), axes))
     return found
 
 

@@ -21,7 +21,7 @@ from klazy.base.options import write_option
 from klazy.base.parallel import map_unordered
 from klazy.game.batch import run_batch
 from klazy.game.run import run
-from klazy.hindsight import best_fixed, offline_optimum
+from klazy.hindsight import offline_optimum
 from klazy.hindsight.optimum import GapNotReached
 from klazy.studies.arena.suite import SUITE_VERSION, Entry, Game, find_missing_data, list_games
 from klazy.studies.arena.table import Arena, GameOptimum, GameScore, PlayedGame
@@ -34,6 +34,7 @@ from klazy.studies.contenders import (
     Contender,
     Counts,
     Facts,
+    find_fixed_point,
     list_contenders,
     make_own,
 )
@@ -46,7 +47,7 @@ APART += ("studies/results.py", "studies/arena/page.py", "studies/arena/table.py
 TIMED = 3  # games, of different places if there are any
 OPTIMUM_GAP = 1e-4  # of the optimum
 OPTIMUM_ITERATIONS = 60_000  # for it at most; the gap that is reached then is stored with it
-FIXED_GAP = 1e-3
+FIXED_ITERATIONS = 20_000
 ARENA_COUNTS = Counts(single=60, first=12, second=5)
 Progress = Callable[[int, int], object]
 
@@ -288,10 +289,7 @@ def play_contender(game: Game, facts: Facts, contender: Contender) -> GameScore:
 
 def _hold_still(game: Game) -> GameScore:
     """Play the point that is best for the first half in all rounds."""
-    try:
-        x = best_fixed(game.first, game.domain, gap=FIXED_GAP).x
-    except GapNotReached as short:
-        x = short.best.x
+    x = find_fixed_point(game.first, game.domain, FIXED_ITERATIONS)
     return _judge_points(game, np.broadcast_to(x, (game.costs.T, len(x))))
 
 

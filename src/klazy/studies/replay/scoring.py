@@ -17,14 +17,20 @@ from klazy.base.options import write_option
 from klazy.families import Family, LogWealth
 from klazy.game.batch import run_batch
 from klazy.game.run import run
-from klazy.hindsight import best_fixed
 from klazy.hindsight.offline import find_best
-from klazy.hindsight.optimum import GapNotReached
 from klazy.kernels.codes import SEASON_LAGS, SEASON_LONGEST, SEASON_NUMBERS, SEASON_PERIOD, SEASON_ROWS
 from klazy.learners import KLazyGD, Leader, Learner, Seasonal
 from klazy.live.agent import Agent
-from klazy.sets import CappedSimplex, Simplex
-from klazy.studies.contenders import GRADIENT_SAMPLE, REPLAY, YOURS, Counts, Facts, bind_contenders
+from klazy.studies.contenders import (
+    GRADIENT_SAMPLE,
+    REPLAY,
+    YOURS,
+    Counts,
+    Facts,
+    find_fixed_point,
+    list_contenders,
+    remove_shared,
+)
 from klazy.studies.replay.setup import Setup
 from klazy.studies.replay.source import DAY_SECONDS, WEEK_SECONDS, Source
 from klazy.studies.tuning import Score, Tunable, Tuned, score, tune
@@ -231,10 +237,13 @@ def list_tunables(
         point=_find_fixed(setup, before),
         profiles=find_profiles(seconds, setup.rule_family.width(setup.domain.dim)),
     )
-    return [
-        Tunable(contender.name, contender.style, partial(LearnerPlayer, make, setup), axes)
-        for contender, make, axes in bind_contenders(REPLAY, facts)
-    ]
+    found = []
+    for contender in list_contenders(REPLAY):
+        axes = contender.axes(facts)
+        if axes is not None:
+            make = partial(LearnerPlayer, contender.bind(facts), setup)
+            found.append(Tunable(contender.name, contender.style, make, axes))
+    return found
 
 
 def _find_fixed(setup: Setup, before: Iterator[Array]) -> Array:
@@ -249,11 +258,7 @@ def _find_fixed(setup: Setup, before: Iterator[Array]) -> Array:
             pieces.append(rows)
     if sum(map(len, pieces)) < count:
         return setup.family.lowest(setup.domain, np.asarray(total) / count)
-    costs = setup.family.costs(np.vstack(pieces))
-    try:
-        return best_fixed(costs, setup.domain, gap=1e-3, iterations=FIXED_ITERATIONS).x
-    except GapNotReached as short:
-        return short.best.x
+    return find_fixed_point(setup.family.costs(np.vstack(pieces)), setup.domain, FIXED_ITERATIONS)
 
 
 def find_profiles(seconds: Array | None, width: int) -> list[int]:
@@ -263,14 +268,8 @@ def find_profiles(seconds: Array | None, width: int) -> list[int]:
     """
     if seconds is None:
         return []
-    found = []
-    for season in SEASONS:
-        rows = _count_season(season, seconds)
-        if rows < 2 or _explain_limit(rows, len(seconds), width):
-            continue
-        if _measure_on_time(season, rows, seconds) >= ON_TIME_SHARE:
-            found.append(rows)
-    return found
+    seasons = _list_seasons(seconds, width)
+    return [rows for _, rows, limit, share in seasons if not limit and share >= ON_TIME_SHARE]
 
 
 def list_missed_seasons(seconds: Array | None, width: int, T: int, has_found: bool) -> list[str]:
@@ -284,27 +283,29 @@ def list_missed_seasons(seconds: Array | None, width: int, T: int, has_found: bo
         limit = f"after more than {SEASON_LAGS} rows"
         return [f"The rows have no dates, so patterns that repeat {limit} were not looked for."]
     notes = []
-    for season, (_, pattern) in SEASONS.items():
-        rows = _count_season(season, seconds)
-        if not 2 <= rows <= T:
-            continue
-        reason = _explain_limit(rows, len(seconds), width)
+    for season, rows, reason, share in _list_seasons(seconds, width):
         # A shorter season may be found without dates.
-        if not reason and rows > SEASON_LAGS:
-            share = _measure_on_time(season, rows, seconds)
-            if share < ON_TIME_SHARE:
-                reason = (
-                    f"but only {share:.0%} of the rows come a {season} after the row {rows} rows before, so"
-                )
-        if reason:
+        if not reason and rows > SEASON_LAGS and share < ON_TIME_SHARE:
+            reason = f"but only {share:.0%} of the rows come a {season} after the row {rows} rows before, so"
+        if reason and rows <= T:
+            _, pattern = SEASONS[season]
             notes.append(f"A {season} is {rows} rows; {reason} no {pattern} pattern was looked for.")
     return notes
 
 
-def _count_season(season: str, seconds: Array) -> int:
-    """Count the rows of a season, on average."""
-    length, _ = SEASONS[season]
-    return round((len(seconds) - 1) * length / (seconds[-1] - seconds[0]))
+def _list_seasons(seconds: Array, width: int) -> Iterator[tuple[str, int, str, float]]:
+    """Yield each season with its rows, on average, why it cannot be looked for, if so, and the share of rows that are on time."""
+    for season, (length, _) in SEASONS.items():
+        rows = round((len(seconds) - 1) * length / (seconds[-1] - seconds[0]))
+        if rows < 2:
+            continue
+        limit = _explain_limit(rows, len(seconds), width)
+        share = 0.0
+        if not limit:
+            tolerance = 1.0 + rows // ROWS_PER_DELAY * float(np.median(np.diff(seconds)))
+            late = seconds[rows:] - seconds[:-rows] - length
+            share = float((np.abs(late) < tolerance).mean())
+        yield season, rows, limit, share
 
 
 def _explain_limit(rows: int, n: int, width: int) -> str:
@@ -316,14 +317,6 @@ def _explain_limit(rows: int, n: int, width: int) -> str:
     if rows > n // 2:
         return f"with {n} rows to tune on"
     return ""
-
-
-def _measure_on_time(season: str, rows: int, seconds: Array) -> float:
-    """Measure the share of rows that come one season after the row that many rows before."""
-    length, _ = SEASONS[season]
-    tolerance = 1.0 + rows // ROWS_PER_DELAY * float(np.median(np.diff(seconds)))
-    late = seconds[rows:] - seconds[:-rows] - length
-    return float((np.abs(late) < tolerance).mean())
 
 
 def _waits_for_a_season(player: Any) -> bool:
@@ -451,9 +444,7 @@ def measure_binding(scores: list[Score], setup: Setup, rows: Array) -> float:
     (learner,) = (each.player.learner for each in scores if each.name == "k-lazyGD")
     assert isinstance(learner, KLazyGD)
     trace = run(learner, setup.family.costs(rows), movement=setup.movement)
-    g = setup.family.gradient(rows, trace.x)
-    if isinstance(setup.domain, Simplex | CappedSimplex):
-        g = g - g.mean(axis=1, keepdims=True)
+    g = remove_shared(setup.family.gradient(rows, trace.x), setup.domain)
     points = np.vstack((trace.x, trace.state.x))
     return float(diagnose(learner, points, g).binds.mean())
 

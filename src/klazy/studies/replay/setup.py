@@ -18,6 +18,7 @@ from klazy.kernels.codes import LINEAR, code_of
 from klazy.live import Guards
 from klazy.movement import AsymmetricMovement, Movement, as_movement, suit_movement
 from klazy.sets import Box, CappedSimplex, ConvexSet, L2Ball, Polytope, Simplex
+from klazy.studies.contenders import is_simplex
 from klazy.studies.replay.source import Source
 
 COSTS: dict[str, type[Family]] = {
@@ -170,14 +171,16 @@ def make_setup(
     for name, value in (sizes | given).items():
         _check_size(name, value)
     place = _choose_domain(domain, dim, given)
+    if place.dim != dim:
+        raise InvalidInput(
+            f"The data have {dim} columns, but the domain has {place.dim} coordinates: {place}."
+        )
     family = _choose_family(costs, short, excess)
-    if isinstance(family, LogWealth) and not isinstance(place, Simplex | CappedSimplex):
+    if isinstance(family, LogWealth) and not is_simplex(place):
         raise InvalidInput(f"domain must be a simplex for log-wealth, got {domain}. Leave it out.")
     moving = _choose_movement(movement, place, move_cost, up, down)
     moving.check(dim)
-    first = None
-    if start is not None:
-        first = place.start_at(coordinates(start, "start", dim))
+    first = None if start is None else place.start_at(coordinates(start, "start", dim))
     if whole:
         guards = (guards or Guards()).replace(integers=True)
     return Setup(place, family, moving, first, guards)
@@ -204,59 +207,51 @@ def read_move_costs(text: str) -> list[float]:
 def _check_size(name: str, value: Any) -> None:
     if value is None or isinstance(value, str | Path):
         return
+    option = write_option(name)
     try:
         sizes = np.abs(np.asarray(value, dtype=np.float64))
     except (TypeError, ValueError):
-        message = f"{write_option(name)} must be a number, or one per column, got {value!r}."
-        raise InvalidInput(message) from None
+        raise InvalidInput(f"{option} must be a number, or one per column, got {value!r}.") from None
     if not ((sizes == 0.0) | ((sizes >= SMALLEST_OPTION) & (sizes <= LARGEST_OPTION))).all():
         limits = f"between {SMALLEST_OPTION:g} and {LARGEST_OPTION:g}"
-        raise InvalidInput(f"{write_option(name)} must be 0 or {limits}, got {value}. Use other units.")
+        raise InvalidInput(f"{option} must be 0 or {limits}, got {value}. Use other units.")
+
+
+def _refuse(needs: str, got: Any, remedy: str = "Leave one of them out.") -> InvalidInput:
+    """Make the error for options that do not fit together."""
+    return InvalidInput(f"{needs}, got {got}. {remedy}")
 
 
 def _choose_domain(domain: str | ConvexSet, dim: int, given: dict[str, Any]) -> ConvexSet:
     if isinstance(domain, ConvexSet):
         for name in given:
-            raise InvalidInput(
-                f"{name} belongs to a domain by name, got domain={domain}. Leave one of them out."
-            )
-        return _check_dimension(domain, dim)
+            raise _refuse(f"{name} belongs to a domain by name", f"domain={domain}")
+        return domain
     takes = SHAPES[one_of(domain, "domain", tuple(SHAPES))]
     for name in given:
         if name not in takes:
             shapes = [shape for shape, names in SHAPES.items() if name in names]
-            wanted = f"{write_option(name)} needs {write_option('domain', *shapes)}"
-            raise InvalidInput(f"{wanted}, got {domain}. Leave one of them out.")
+            raise _refuse(f"{write_option(name)} needs {write_option('domain', *shapes)}", domain)
     shape = takes | given
     if domain == "box":
         return Box(*(coordinates(shape[name], name, dim) for name in ("lower", "upper")))
     if domain == "ball":
         return L2Ball(dim, shape["radius"])
     if domain == "polytope":
-        return _check_dimension(_read_polytope(shape["polytope"]), dim)
+        return _read_polytope(shape["polytope"])
     if shape["floor"] is None:
         return Simplex(dim, shape["total"])
     return CappedSimplex(dim, shape["total"], shape.get("cap", shape["total"]), shape["floor"])
 
 
-def _check_dimension(domain: ConvexSet, dim: int) -> ConvexSet:
-    if domain.dim != dim:
-        raise InvalidInput(
-            f"The data have {dim} columns, but the domain has {domain.dim} coordinates: {domain}."
-        )
-    return domain
-
-
 def _choose_family(costs: str | Family, short: Any, excess: Any) -> Family:
+    both = f"{write_option('short')} and {write_option('excess')}"
     if costs != "pinball" and (short is not None or excess is not None):
-        wanted = (
-            f"{write_option('short')} and {write_option('excess')} need {write_option('costs', 'pinball')}"
-        )
-        raise InvalidInput(f"{wanted}, got {costs}. Leave one of them out.")
+        raise _refuse(f"{both} need {write_option('costs', 'pinball')}", costs)
     if isinstance(costs, Family):
         if costs.extras:
             wanted = "costs must be a family whose rows have one number per coordinate"
-            raise InvalidInput(f"{wanted}, got {costs}. Play it with run(learner, family.costs(rows)).")
+            raise _refuse(wanted, costs, "Play it with run(learner, family.costs(rows)).")
         return costs
     one_of(costs, "costs", tuple(COSTS))
     if costs != "pinball":
@@ -265,7 +260,6 @@ def _choose_family(costs: str | Family, short: Any, excess: Any) -> Family:
     surplus = _check_unit_cost(excess, "excess")
     ratios = np.divide.outer(shortage, surplus)
     if not (ratios.min() >= SMALLEST_OPTION and ratios.max() <= LARGEST_OPTION):
-        both = f"{write_option('short')} and {write_option('excess')}"
         raise InvalidInput(f"{both} must be within a factor of {LARGEST_OPTION:g}, got {short} and {excess}.")
     return Pinball(shortage, surplus)
 
@@ -285,8 +279,8 @@ def _choose_movement(
         return movement.replace(weight=move_cost * np.asarray(movement.weight))
     if up is not None or down is not None:
         if movement not in (None, "l1"):
-            wanted = f"{write_option('up')} and {write_option('down')} need {write_option('movement', 'l1')}"
-            raise InvalidInput(f"{wanted}, got {movement}. Leave it out.")
+            both = f"{write_option('up')} and {write_option('down')}"
+            raise _refuse(f"{both} need {write_option('movement', 'l1')}", movement, "Leave it out.")
         return AsymmetricMovement(move_cost, up=1.0 if up is None else up, down=1.0 if down is None else down)
     if movement is None:
         return suit_movement(domain, move_cost)
@@ -296,9 +290,8 @@ def _choose_movement(
 def _read_polytope(file: Path | str | None) -> Polytope:
     """Read {x : A x <= b} from a JSON file with A and b."""
     if file is None:
-        raise InvalidInput(
-            f"A polytope needs a JSON file with A and b. Write {write_option('polytope', 'set.json')}."
-        )
+        remedy = f"Write {write_option('polytope', 'set.json')}."
+        raise InvalidInput(f"A polytope needs a JSON file with A and b. {remedy}")
     try:
         about = json.loads(Path(file).read_text(encoding="utf-8"))
         sides = about["A"], about["b"]
@@ -311,12 +304,9 @@ def _read_polytope(file: Path | str | None) -> Polytope:
 def check_plausible(source: Source, setup: Setup) -> None:
     """Reject a game in which all sensible players do the same all the time, with what was probably meant."""
     rows = _sample(source)
-    if isinstance(setup.domain, Simplex | CappedSimplex) and source.dim == 1:
-        box = write_option("domain", "box")
-        limit = write_option("upper", _round_out(float(rows.max())))
-        raise InvalidInput(
-            f"A simplex shares a total among columns, got one column. Write {box} and {limit}."
-        )
+    if is_simplex(setup.domain) and source.dim == 1:
+        remedy = f"Write {write_option('domain', 'box')} and {_write_limit('upper', rows.max())}."
+        raise InvalidInput(f"A simplex shares a total among columns, got one column. {remedy}")
     if isinstance(setup.domain, Box) and code_of(setup.family) == LINEAR:
         _check_signs(rows)
     elif isinstance(setup.domain, Box) and setup.family.near_rows:
@@ -361,10 +351,8 @@ def _check_signs(rows: Array) -> None:
         sign = "positive" if (low >= 0.0).all() else "of one sign"
         demands = f"{write_option('costs', 'pinball')} if rows are demands to be met"
         shares = f"{write_option('domain', 'simplex')} if they are costs of shares"
-        message = (
-            f"Linear costs on a box must change sign, but all are {sign}: the same corner is always best."
-        )
-        raise InvalidInput(f"{message} Write {demands}, {shares}.")
+        problem = f"Linear costs on a box must change sign, but all are {sign}"
+        raise InvalidInput(f"{problem}: the same corner is always best. Write {demands}, {shares}.")
 
 
 def _check_box(source: Source, box: Box, rows: Array) -> None:
@@ -378,21 +366,21 @@ def _check_box(source: Source, box: Box, rows: Array) -> None:
         side, option, limit, reach = "below", "lower", box.lower[i], rows[:, i].min()
     half = f"half of them beyond {np.median(rows[:, i]):.4g}"
     found = f"{outside[i]:.0%} of column {source.columns[i]} are {side} {write_option(option, limit)}, {half}"
-    remedy = f"Write {write_option(option, _round_out(float(reach)))}."
-    raise InvalidInput(f"Rows must be within the box, but {found}. {remedy}")
+    raise InvalidInput(f"Rows must be within the box, but {found}. Write {_write_limit(option, reach)}.")
 
 
 def _check_total(domain: Simplex, rows: Array) -> None:
     sums = rows.sum(axis=1)
     if (sums > 2.0 * domain.total).mean() >= OUTSIDE_SHARE:
-        total = write_option("total", _round_out(float(sums.max())))
         found = f"Rows add up to {np.median(sums):.4g}, far from the total of {domain.total:g}"
-        raise InvalidInput(f"{found}. Write {total}, or {write_option('domain', 'box')}.")
+        remedy = f"Write {_write_limit('total', sums.max())}, or {write_option('domain', 'box')}."
+        raise InvalidInput(f"{found}. {remedy}")
 
 
-def _round_out(value: float) -> float:
-    """Round a number away from zero."""
-    if value == 0.0:
-        return 1.0
-    scale = 10.0 ** np.floor(np.log10(abs(value)))
-    return float(np.copysign(np.ceil(abs(value) / scale * 2.0) / 2.0 * scale, value))
+def _write_limit(name: str, reach: float) -> str:
+    """Write an option with a limit that includes this number, rounded away from zero."""
+    limit = 1.0
+    if reach != 0.0:
+        scale = 10.0 ** np.floor(np.log10(abs(reach)))
+        limit = float(np.copysign(np.ceil(abs(reach) / scale * 2.0) / 2.0 * scale, reach))
+    return write_option(name, limit)

@@ -63,17 +63,23 @@ def open_table(data: Any) -> Table:
     """Open a path, a polars or pandas frame, or an array with a row per round."""
     import polars as pl
 
-    if isinstance(data, str | Path):
-        return _open_file(Path(data))
+    title = "your data"
+    separator = ""
     frame = data
-    if hasattr(data, "iloc"):
+    if isinstance(data, Path):
+        title = data.name
+        frame, separator = _open_file(data)
+    elif hasattr(data, "iloc"):
         frame = _convert_pandas(data)
     elif not isinstance(data, pl.DataFrame):
         frame = _convert_array(data)
-    return Table("your data", _rename(frame))
+    scan = frame.lazy()
+    names = scan.collect_schema().names()
+    return Table(title, scan.rename(dict(zip(names, _check_names(names), strict=True))), separator)
 
 
-def _open_file(path: Path) -> Table:
+def _open_file(path: Path) -> tuple[Any, str]:
+    """Return a frame, and the separator of a text file."""
     import polars as pl
 
     # polars opens no other names.
@@ -83,12 +89,12 @@ def _open_file(path: Path) -> Table:
     place = path.absolute()
     if suffix in TEXT_FILES:
         separator, names = _read_names(path)
-        scan = pl.scan_csv(place, infer_schema=False, new_columns=names, glob=False, separator=separator)
-        return Table(path.name, scan, separator)
+        options = {"infer_schema": False, "new_columns": names, "glob": False, "separator": separator}
+        return pl.scan_csv(place, **options), separator
     if suffix == ".parquet":
-        return Table(path.name, _rename(pl.scan_parquet(place, glob=False)))
+        return pl.scan_parquet(place, glob=False), ""
     if suffix in EXCEL_FILES:
-        return Table(path.name, _rename(_read_excel(path)))
+        return _read_excel(path), ""
     raise InvalidInput(f"The file must be a .csv, .tsv, .txt, .xlsx or .parquet file, got {path}.")
 
 
@@ -115,21 +121,14 @@ def _read_names(path: Path) -> tuple[str, list[str]]:
 
 def check_lengths(data: Any) -> None:
     """Reject the first row of a text file that has not as many cells as there are names."""
-    if not isinstance(data, str | Path) or Path(data).suffix.lower() not in TEXT_FILES:
+    if not isinstance(data, Path) or data.suffix.lower() not in TEXT_FILES:
         return
     count = 0
-    for row, (_, cells) in enumerate(_split_lines(Path(data))):
+    for row, (_, cells) in enumerate(_split_lines(data)):
         count = count or len(cells)
         if len(cells) != count and cells:
-            raise InvalidInput(
-                f"Every row of {data} must have {count} cells, but row {row} has {len(cells)}."
-            )
-
-
-def _rename(frame: Any) -> "polars.LazyFrame":
-    lazy = frame.lazy()
-    names = lazy.collect_schema().names()
-    return lazy.rename(dict(zip(names, _check_names(names), strict=True)))
+            wanted = f"Every row of {data} must have {count} cells"
+            raise InvalidInput(f"{wanted}, but row {row} has {len(cells)}.")
 
 
 def _check_names(names: Sequence[Any]) -> list[str]:
@@ -149,9 +148,8 @@ def _read_excel(path: Path) -> "polars.DataFrame":
     try:
         return pl.read_excel(path)
     except ModuleNotFoundError as missing:
-        raise make_missing(
-            f"replay of {path.suffix} files", missing.name or "fastexcel", "excel"
-        ) from missing
+        package = missing.name or "fastexcel"
+        raise make_missing(f"replay of {path.suffix} files", package, "excel") from missing
     # Engines have exceptions of their own.
     except Exception as failed:
         raise OSError(str(failed)) from failed
@@ -166,13 +164,13 @@ def _convert_pandas(frame: Any) -> "polars.DataFrame":
     if type(frame.index).__name__ != "RangeIndex":
         frame = frame.reset_index()
     _check_names(frame.columns)
-    cells = {str(name): _list_cells(frame[name]) for name in frame.columns}
-    return pl.DataFrame(cells, strict=False, nan_to_null=True)
-
-
-def _list_cells(cells: Any) -> Any:
-    values = cells.to_numpy()
-    return values if values.dtype.kind in "biuf" else [None if is_missing(cell) else cell for cell in cells]
+    columns: dict[str, Any] = {}
+    for name in frame.columns:
+        cells = frame[name].to_numpy()
+        if cells.dtype.kind not in "biuf":
+            cells = [None if is_missing(cell) else cell for cell in frame[name]]
+        columns[str(name)] = cells
+    return pl.DataFrame(columns, strict=False, nan_to_null=True)
 
 
 def _convert_array(data: Any) -> "polars.DataFrame":
@@ -210,15 +208,21 @@ def read_stamps(cells: "polars.Series") -> tuple[np.ndarray, np.ndarray, np.ndar
     """
     import polars as pl
 
-    numbers = pl.Series([None], dtype=pl.Int64).new_from_index(0, len(cells))
-    walls = numbers
-    offsets = numbers
+    numbers = walls = offsets = pl.repeat(None, len(cells), dtype=pl.Int64, eager=True)
     if cells.dtype == pl.String:
         cells = cells.str.strip_chars()
         numbers = cells.cast(pl.Int64, strict=False)
         if numbers.null_count():
             numbers = cells.cast(pl.Float64, strict=False)
-        offsets = _read_offsets(cells.str.extract(ZONE, 2))
+        # Offsets from UTC, such as Z, +02 or -03:30, in microseconds.
+        digits = (
+            cells.str.extract(ZONE, 2)
+            .str.replace("Z", "+00", literal=True)
+            .str.replace(":", "", literal=True)
+        )
+        hours = digits.str.slice(0, 3).cast(int, strict=False)
+        minutes = (digits.str.slice(0, 1) + digits.str.slice(3)).cast(int, strict=False).fill_null(0)
+        offsets = (3600 * hours + 60 * minutes) * 1_000_000
         plain = cells.str.replace(ZONE, "$1").str.replace("T", " ", literal=True)
         dates = [plain.str.to_datetime(form, time_unit="us", strict=False) for form in DATE_FORMATS]
         walls = pl.select(pl.coalesce(dates)).to_series().dt.epoch("us")
@@ -239,14 +243,6 @@ def read_stamps(cells: "polars.Series") -> tuple[np.ndarray, np.ndarray, np.ndar
         return kinds, times, times
     times = walls.fill_null(0).to_numpy()
     return kinds, times, times - offsets.fill_null(0).to_numpy()
-
-
-def _read_offsets(zones: "polars.Series") -> "polars.Series":
-    """Convert offsets from UTC, such as Z, +02 or -03:30, to microseconds."""
-    digits = zones.str.replace("Z", "+00", literal=True).str.replace(":", "", literal=True)
-    hours = digits.str.slice(0, 3).cast(int, strict=False)
-    minutes = (digits.str.slice(0, 1) + digits.str.slice(3)).cast(int, strict=False).fill_null(0)
-    return (3600 * hours + 60 * minutes) * 1_000_000
 
 
 class Source:
@@ -295,6 +291,7 @@ class Source:
         self.times: Array | None = None
         self.instants: Array | None = None
         self.kind = -1
+        data = Path(data) if isinstance(data, str) else data
         with explain_failures(data):
             table = open_table(data)
             self.title = table.title
@@ -341,9 +338,8 @@ class Source:
         where = f"Row {self.T + at + 1}, column {self.columns[i]}"
         cell = table.read_cell(self.T + at, self.columns[i])
         if gaps[at, i]:
-            raise InvalidInput(
-                f"{where} is missing, got {cell}. Fill it with {write_option('fill', *FILLS)}."
-            )
+            remedy = f"Fill it with {write_option('fill', *FILLS)}."
+            raise InvalidInput(f"{where} is missing, got {cell}. {remedy}")
         if large[at, i]:
             raise InvalidInput(f"{where} must be a number within +-{LARGEST:g}, got {cell}.")
         raise InvalidInput(f"{where} must be above 0, got {cell}.")
@@ -368,13 +364,11 @@ class Source:
         after = f"got {cell} after {table.read_cell(at - 1, column)}"
         if kinds[at] != self.kind:
             raise InvalidInput(f"{where}: time stamps must all be {STAMP_KINDS[self.kind]}, {after}.")
-        message = (
-            f"{where}: time stamps must ascend, {after}. Sort the file and merge rows with the same time."
-        )
+        remedy = "Sort the file and merge rows with the same time."
         when = to_datetime(self.times[at])
         if self.kind == NAIVE and when.hour < 4 and when.month in (9, 10, 11):
-            message += " Where clocks went back, write times in UTC or with their offset."
-        raise InvalidInput(message)
+            remedy += " Where clocks went back, write times in UTC or with their offset."
+        raise InvalidInput(f"{where}: time stamps must ascend, {after}. {remedy}")
 
     def _fill_gaps(self) -> None:
         import polars as pl
@@ -382,9 +376,9 @@ class Source:
         if self.fill == "drop":
             complete = ~np.isnan(self._values).any(axis=1)
             self._values = self._values[complete]
-            self.times, self.instants = (
-                None if times is None else times[complete] for times in (self.times, self.instants)
-            )
+            if self.times is not None and self.instants is not None:
+                self.times = self.times[complete]
+                self.instants = self.instants[complete]
             self.filled = int((~complete).sum())
             self.T -= self.filled
             if not self.T:
@@ -395,10 +389,8 @@ class Source:
                 self.filled += cells.null_count()
                 self._values[:, i] = cells.fill_null(strategy=self.fill).to_numpy()
                 if np.isnan(self._values[0, i]):
-                    other = write_option("fill", "zero", "drop")
-                    raise InvalidInput(
-                        f"Row 1, column {column} is missing, with nothing to fill from. Use {other}."
-                    )
+                    problem = f"Row 1, column {column} is missing, with nothing to fill from"
+                    raise InvalidInput(f"{problem}. Use {write_option('fill', 'zero', 'drop')}.")
 
     @property
     def dim(self) -> int:
@@ -485,10 +477,8 @@ class Source:
             others = ", apart from those of every week" if steps.closings else ""
             if self.fill == "drop" and self.filled:
                 others += ", dropped rows included"
-            notes.append(
-                f"{steps.gaps} gap{_plural(steps.gaps)} in the time stamps{others} (the usual step is {usual}); "
-                "rows are treated as consecutive."
-            )
+            gaps = f"{steps.gaps} gap{_plural(steps.gaps)} in the time stamps{others}"
+            notes.append(f"{gaps} (the usual step is {usual}); rows are treated as consecutive.")
         return notes
 
 
@@ -510,9 +500,9 @@ def _choose_columns(
     table: Table, time: str | None, only: Sequence[str] | None, without: Sequence[str]
 ) -> list[str]:
     names = table.frame.collect_schema().names()
+    known = ", ".join(names)
     for name in (*(only or ()), *without):
         if name not in names:
-            known = ", ".join(names)
             raise InvalidInput(f"baseline must be a file or columns of the data ({known}), got {name!r}.")
     chosen = only or [name for name in names if name != time and name not in without]
     if not chosen:
