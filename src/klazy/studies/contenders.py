@@ -172,6 +172,9 @@ def tune_by(**kinds: str) -> Callable[[Facts], Axes | None]:
     return partial(choose_axes, kinds)
 
 
+_UNTUNED = tune_by()
+
+
 @dataclass(frozen=True)
 class Contender:
     """A learner with the values to try for its parameters.
@@ -184,7 +187,7 @@ class Contender:
     name: str
     kind: str
     make: Callable[..., Any]
-    axes: Callable[[Facts], Axes | None] = tune_by()
+    axes: Callable[[Facts], Axes | None] = _UNTUNED
     style: str = YOURS
     study: str = ""
 

@@ -7,30 +7,30 @@ price of moving alone.
 import itertools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import lru_cache
-from typing import NamedTuple
+from functools import lru_cache, partial
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from klazy.base.checks import Array, InvalidInput
 from klazy.costs import Costs, LinearCosts, LogWealthCosts, PinballCosts, QuadraticCosts
 from klazy.movement import L1Movement, L2Movement, Movement, TVMovement
-from klazy.sequences import corrupted, stochastic
+from klazy.sequences import Scenario, corrupted, stochastic
 from klazy.sets import Box, CappedSimplex, ConvexSet, L2Ball, Simplex
 
+if TYPE_CHECKING:
+    from numpy.random import Generator
+
+# Draws rows, called with a random stream, their number and, where it may differ, their dimension.
+Drift = Callable[..., Array]
 SUITE_VERSION = "1"
-RELATIVE_PRICES = (
-    0.1,
-    0.3,
-    1.0,
-    3.0,
-    10.0,
-    30.0,
-)  # in units of what a round's costs differ by across the set
+# In units of what a round's costs differ by across the set.
+RELATIVE_PRICES = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
 FEW_PRICES = (0.3, 3.0, 30.0)
 SEEDS = 2
 FULL_ROUNDS = 4000
 QUICK_ROUNDS = 1500  # rounds of a quick look
+ALL_ROUNDS = 0  # of data, as many as there are
 DIM = 5
 GOODS = 3  # goods in a game of demands
 UNIT_ROUNDS = 500  # rounds from which the unit of prices is found
@@ -39,13 +39,23 @@ CAP = 10.0  # on the stock of a good
 
 
 class Setting(NamedTuple):
-    """A set, costs, and what a unit of movement costs at a relative price of 1; ``spread`` is that of a round's costs."""
+    """A set, costs, and the movement at a relative price of 1; ``spread`` is that of a round's costs."""
 
     domain: ConvexSet
     costs: Costs
-    movement: type[Movement]
-    unit: float
+    movement: Movement
     spread: float
+
+
+class Recipe(NamedTuple):
+    """How a sequence is made: its rows, drawn by ``rows(rng, T)`` or read by ``rows()``, and what they mean."""
+
+    rows: Callable[..., Array]
+    make: Callable[[Array], Setting]
+
+
+Recipes = dict[str, dict[str, Recipe]]
+"""Recipes by family and place."""
 
 
 class Entry(NamedTuple):
@@ -96,8 +106,8 @@ class Entry(NamedTuple):
             It can be played.
         """
         setting = _make_setting(self.family, self.place, self.seed, self.rounds)
-        movement = setting.movement(self.price * setting.unit)
-        return Game(self, setting.domain, setting.costs, movement, setting.spread)
+        movement = setting.movement.replace(weight=self.price * float(setting.movement.weight))
+        return Game(self, *setting._replace(movement=movement))
 
 
 @dataclass(frozen=True, eq=False)
@@ -169,28 +179,27 @@ def list_games(seed: int = 0, *, quick: bool = False) -> list[Entry]:
     >>> games[0].make().domain
     L2Ball(dim=5)
     """
-    found: list[tuple[str, str, int | None]] = []
     if quick:
         places = itertools.cycle(SET_KINDS)
-        found += [(family, next(places), seed) for family in LINEAR_FAMILIES]
-        found += [(family, next(iter(kinds)), seed) for family, kinds in CURVED_FAMILIES.items()]
-        found += [(family, place, None) for family, place in QUICK_DATA]
-        return _list_prices(found, QUICK_ROUNDS, QUICK_ROUNDS, FEW_PRICES)
-    for draw in range(seed, seed + SEEDS):
-        found += [(family, place, draw) for family in LINEAR_FAMILIES for place in SET_KINDS]
-        found += [(family, place, draw) for family, kinds in CURVED_FAMILIES.items() for place in kinds]
-    found += [(family, place, None) for family, kinds in DATA_FAMILIES.items() for place in kinds]
-    return _list_prices(found, FULL_ROUNDS, 0, RELATIVE_PRICES)
+        sequences = [(family, next(places), seed, QUICK_ROUNDS) for family in LINEAR_FAMILIES]
+        for family, kinds in CURVED_FAMILIES.items():
+            sequences.append((family, next(iter(kinds)), seed, QUICK_ROUNDS))
+        sequences += [(family, place, None, QUICK_ROUNDS) for family, place in QUICK_DATA]
+        prices = FEW_PRICES
+    else:
+        sequences = []
+        for draw in range(seed, seed + SEEDS):
+            sequences += [
+                (family, place, draw, FULL_ROUNDS) for family, place in _list_places(DRAWN_FAMILIES)
+            ]
+        sequences += [(family, place, None, ALL_ROUNDS) for family, place in _list_places(DATA_FAMILIES)]
+        prices = RELATIVE_PRICES
+    found = itertools.product(sequences, prices)
+    return [Entry(family, place, price, draw, rounds) for (family, place, draw, rounds), price in found]
 
 
-def _list_prices(
-    sequences: list[tuple[str, str, int | None]], drawn: int, real: int, prices: tuple[float, ...]
-) -> list[Entry]:
-    """Return every sequence at every price, with this many rounds if it is drawn, or of data; 0 is all data."""
-    found = []
-    for (family, place, seed), price in itertools.product(sequences, prices):
-        found.append(Entry(family, place, price, seed, real if seed is None else drawn))
-    return found
+def _list_places(recipes: Recipes) -> list[tuple[str, str]]:
+    return [(family, place) for family, kinds in recipes.items() for place in kinds]
 
 
 def find_missing_data(entries: list[Entry]) -> dict[str, str]:
@@ -206,27 +215,22 @@ def find_missing_data(entries: list[Entry]) -> dict[str, str]:
 
 @lru_cache(maxsize=4)  # games of one sequence are played one after the other
 def _make_setting(family: str, place: str, seed: int | None, rounds: int) -> Setting:
-    if family in LINEAR_FAMILIES:
-        domain, movement = SET_KINDS[place]()
-        return _measure(
-            domain, LinearCosts(LINEAR_FAMILIES[family](_seed(family, place, seed), rounds)), movement
-        )
-    if family in CURVED_FAMILIES:
-        return CURVED_FAMILIES[family][place](_seed(family, place, seed), rounds)
+    recipes = DRAWN_FAMILIES | DATA_FAMILIES
+    if family not in recipes:
+        raise InvalidInput(f"family must be one of {', '.join(recipes)}, got {family!r}.")
+    recipe = recipes[family][place]
     if family in DATA_FAMILIES:
-        return DATA_FAMILIES[family][place](rounds)
-    known = ", ".join((*LINEAR_FAMILIES, *CURVED_FAMILIES, *DATA_FAMILIES))
-    raise InvalidInput(f"family must be one of {known}, got {family!r}.")
-
-
-def _seed(family: str, place: str, seed: int | None) -> "np.random.Generator":
-    """Return a random stream for a sequence, which does not depend on other sequences."""
+        return recipe.make(recipe.rows()[: rounds or None])
+    # A random stream that does not depend on other sequences.
     name = [ord(letter) for letter in f"{family}/{place}"]
-    return np.random.default_rng([seed or 0, *name])
+    return recipe.make(recipe.rows(np.random.default_rng([seed or 0, *name]), rounds))
 
 
-def _measure(domain: ConvexSet, costs: Costs, movement: type[Movement]) -> Setting:
+def _measure(
+    domain: ConvexSet, movement: type[Movement], make_costs: Callable[[Array], Costs], rows: Array
+) -> Setting:
     """Find the price at which to cross the set costs as much as a round's cost differs across it, by its slope at the start."""
+    costs = make_costs(rows)
     x = domain.start
     if isinstance(costs, PinballCosts):
         x = np.full(domain.dim, CAP / 2.0)
@@ -235,34 +239,28 @@ def _measure(domain: ConvexSet, costs: Costs, movement: type[Movement]) -> Setti
     across = domain.argmin_linear(-g) - domain.argmin_linear(g)
     spread = float(np.vecdot(g, across).mean())
     far = float(movement().distance(across).max())
-    return Setting(domain, costs, movement, spread / far, spread)
+    return Setting(domain, costs, movement(spread / far), spread)
 
 
 # The sets on which linear costs are played, with what moving costs there.
-SET_KINDS: dict[str, Callable[[], tuple[ConvexSet, type[Movement]]]] = {
-    "ball": lambda: (L2Ball(DIM), L2Movement),
-    "box": lambda: (Box(-np.ones(DIM), np.ones(DIM)), L1Movement),
-    "simplex": lambda: (Simplex(DIM), TVMovement),
+SET_KINDS: dict[str, tuple[ConvexSet, type[Movement]]] = {
+    "ball": (L2Ball(DIM), L2Movement),
+    "box": (Box(-np.ones(DIM), np.ones(DIM)), L1Movement),
+    "simplex": (Simplex(DIM), TVMovement),
 }
 
 
-def _draw_phases(rng: "np.random.Generator", T: int) -> Array:
-    """Draw the paper's stochastic sequence with random phases."""
-    made = stochastic(rng, phases=12, length=-(-T // 12), dim=DIM, random_phases=True)
+def _draw_phases(make: Callable[..., Scenario], phases: int, rng: "Generator", T: int) -> Array:
+    """Draw a sequence of the paper with random phases."""
+    made = make(rng, phases=phases, length=-(-T // phases), dim=DIM, random_phases=True)
     return SIGNS * made.costs.data[:T]
 
 
-def _draw_bursts(rng: "np.random.Generator", T: int) -> Array:
-    """Draw the paper's corrupted sequence with random phases."""
-    made = corrupted(rng, phases=8, length=-(-T // 8), dim=DIM, random_phases=True)
-    return SIGNS * made.costs.data[:T]
-
-
-def _draw_noise(rng: "np.random.Generator", T: int, d: int = DIM) -> Array:
+def _draw_noise(rng: "Generator", T: int, d: int = DIM) -> Array:
     return rng.normal(size=(T, d))
 
 
-def _draw_walk(rng: "np.random.Generator", T: int) -> Array:
+def _draw_walk(rng: "Generator", T: int) -> Array:
     """Draw a random walk under noise."""
     return 0.05 * _draw_noise(rng, T).cumsum(axis=0) + 0.5 * _draw_noise(rng, T)
 
@@ -275,13 +273,17 @@ def _smooth(noise: Array, keep: float) -> Array:
     return smooth
 
 
-def _draw_ar(rng: "np.random.Generator", T: int) -> Array:
+def _draw_wander(rng: "Generator", T: int, d: int = DIM) -> Array:
+    return _smooth(_draw_noise(rng, T, d), 0.995)
+
+
+def _draw_ar(rng: "Generator", T: int) -> Array:
     """Draw means that return, with a memory of 20 to 500 rounds, under noise."""
     memory = 20.0 * 25.0 ** rng.random()
     return _smooth(_draw_noise(rng, T), 1.0 - 1.0 / memory) + 0.5 * _draw_noise(rng, T)
 
 
-def _draw_rotating(rng: "np.random.Generator", T: int) -> Array:
+def _draw_rotating(rng: "Generator", T: int) -> Array:
     """Draw a direction that turns in a plane, once in 30 to 600 rounds, under noise."""
     period = 30.0 * 20.0 ** rng.random()
     plane, _ = np.linalg.qr(rng.normal(size=(DIM, 2)))
@@ -289,7 +291,7 @@ def _draw_rotating(rng: "np.random.Generator", T: int) -> Array:
     return np.column_stack((np.cos(angle), np.sin(angle))) @ plane.T + 0.3 * _draw_noise(rng, T)
 
 
-def _draw_season(rng: "np.random.Generator", T: int, d: int = DIM) -> Array:
+def _draw_season(rng: "Generator", T: int, d: int = DIM) -> Array:
     """Draw means that repeat after 24, 48 or 168 rounds, of two waves each, under noise."""
     period = rng.choice([24, 48, 168])
     t = np.arange(T)[:, None] / period
@@ -297,31 +299,34 @@ def _draw_season(rng: "np.random.Generator", T: int, d: int = DIM) -> Array:
     return wave + 0.5 * _draw_noise(rng, T, d)
 
 
-def _draw_iid(rng: "np.random.Generator", T: int) -> Array:
+def _draw_iid(rng: "Generator", T: int) -> Array:
     """Draw independent rounds around one mean per coordinate."""
     return 0.1 * rng.normal(size=DIM) + _draw_noise(rng, T)
 
 
-def _draw_levels(rng: "np.random.Generator", T: int, d: int = DIM) -> Array:
+def _draw_levels(rng: "Generator", T: int, d: int = DIM) -> Array:
     """Draw means that change after 50 to 1000 rounds."""
     lasting = 50.0 * 20.0 ** rng.random()
     regime = (rng.random(T) < 1.0 / lasting).cumsum()
     return rng.normal(size=(regime[-1] + 1, d))[regime]
 
 
-def _draw_regimes(rng: "np.random.Generator", T: int) -> Array:
-    return _draw_levels(rng, T) + _draw_noise(rng, T)
+def _draw_around(
+    mean: float, size: float, drift: Drift, noise: float, rng: "Generator", T: int, d: int = DIM
+) -> Array:
+    """Draw means that drift, under noise."""
+    return mean + size * drift(rng, T, d) + noise * _draw_noise(rng, T, d)
 
 
-LINEAR_FAMILIES: dict[str, Callable[["np.random.Generator", int], Array]] = {
-    "phases": _draw_phases,
-    "bursts": _draw_bursts,
+LINEAR_FAMILIES: dict[str, Drift] = {
+    "phases": partial(_draw_phases, stochastic, 12),
+    "bursts": partial(_draw_phases, corrupted, 8),
     "random walk": _draw_walk,
     "AR(1)": _draw_ar,
     "rotating": _draw_rotating,
     "seasonal": _draw_season,
     "i.i.d.": _draw_iid,
-    "regimes": _draw_regimes,
+    "regimes": partial(_draw_around, 0.0, 1.0, _draw_levels, 1.0),
 }
 
 
@@ -329,82 +334,67 @@ def _store_goods(demands: Array) -> Setting:
     """Keep goods in stock: a unit that is missing costs four, one too many costs one."""
     d = demands.shape[1]
     domain = Box(np.zeros(d), np.full(d, CAP))
-    return _measure(domain, PinballCosts(demands.clip(0.0, CAP), 4.0, 1.0), L1Movement)
+    return _measure(domain, L1Movement, partial(PinballCosts, short=4.0, excess=1.0), demands.clip(0.0, CAP))
 
 
-def _sell_wandering(rng: "np.random.Generator", T: int) -> Setting:
-    wander = _smooth(_draw_noise(rng, T, GOODS), 0.995)
-    return _store_goods(5.0 + 1.5 * wander + 0.7 * _draw_noise(rng, T, GOODS))
+def _sell(drift: Drift, noise: float) -> Recipe:
+    """Return the recipe of a shop's demands."""
+    draw = partial(_draw_around, 5.0, 1.5, drift, noise, d=GOODS)
+    return Recipe(draw, _store_goods)
 
 
-def _sell_seasonal(rng: "np.random.Generator", T: int) -> Setting:
-    return _store_goods(5.0 + 1.5 * _draw_season(rng, T, GOODS))
+def _track(place: str, drift: Drift) -> Recipe:
+    """Return the recipe of targets to follow, about half of which are outside the set."""
+    draw = partial(_draw_around, 0.0, 0.5, drift, 0.3)
+    return Recipe(draw, partial(_measure, *SET_KINDS[place], QuadraticCosts))
 
 
-def _sell_regimes(rng: "np.random.Generator", T: int) -> Setting:
-    return _store_goods(5.0 + 1.5 * _draw_levels(rng, T, GOODS) + 0.7 * _draw_noise(rng, T, GOODS))
+def _grow(drift: Drift) -> Recipe:
+    """Return the recipe of wealth in five assets, whose daily growth has means that change."""
+    draw = partial(_draw_around, 0.0, 0.002, drift, 0.01)
+    return Recipe(draw, lambda growth: _invest(np.exp(growth)))
 
 
-def _track(place: str, drift: Callable[["np.random.Generator", int], Array]) -> Callable[..., Setting]:
-    """Return a maker of targets to follow, about half of which are outside the set."""
-
-    def make(rng: "np.random.Generator", T: int) -> Setting:
-        domain, movement = SET_KINDS[place]()
-        targets = 0.5 * drift(rng, T) + 0.3 * _draw_noise(rng, T)
-        return _measure(domain, QuadraticCosts(targets), movement)
-
-    return make
+def _invest(relatives: Array) -> Setting:
+    return _measure(Simplex(relatives.shape[1]), TVMovement, LogWealthCosts, relatives)
 
 
-def _grow(drift: Callable[["np.random.Generator", int], Array]) -> Callable[..., Setting]:
-    """Return a maker of wealth in five assets, whose daily growth has means that change."""
-
-    def make(rng: "np.random.Generator", T: int) -> Setting:
-        growth = 0.002 * drift(rng, T) + 0.01 * _draw_noise(rng, T)
-        return _measure(Simplex(DIM), LogWealthCosts(np.exp(growth)), TVMovement)
-
-    return make
-
-
-def _wander(rng: "np.random.Generator", T: int) -> Array:
-    return _smooth(_draw_noise(rng, T), 0.995)
-
-
-CURVED_FAMILIES: dict[str, dict[str, Callable[["np.random.Generator", int], Setting]]] = {
-    "demand": {"wandering": _sell_wandering, "seasonal": _sell_seasonal, "regimes": _sell_regimes},
+CURVED_FAMILIES: Recipes = {
+    "demand": {
+        "wandering": _sell(_draw_wander, 0.7),
+        "seasonal": _sell(_draw_season, 0.0),
+        "regimes": _sell(_draw_levels, 0.7),
+    },
     "targets": {
-        "wandering, ball": _track("ball", _wander),
-        "wandering, box": _track("box", _wander),
+        "wandering, ball": _track("ball", _draw_wander),
+        "wandering, box": _track("box", _draw_wander),
         "regimes, ball": _track("ball", _draw_levels),
         "regimes, box": _track("box", _draw_levels),
     },
-    "wealth": {"wandering": _grow(_wander), "regimes": _grow(_draw_levels)},
+    "wealth": {"wandering": _grow(_draw_wander), "regimes": _grow(_draw_levels)},
 }
+DRAWN_FAMILIES: Recipes = {
+    family: {place: Recipe(draw, partial(_measure, *kind, LinearCosts)) for place, kind in SET_KINDS.items()}
+    for family, draw in LINEAR_FAMILIES.items()
+} | CURVED_FAMILIES
 
 
-def _read_delays(hours: int, rounds: int) -> Array:
+def _read_delays(hours: int) -> Array:
     """Return mean delays of eight carriers, in hours; a missing one is the last known."""
     from klazy.datasets import CARRIERS, flights
 
     table = flights(hours=hours, carriers=CARRIERS[:8]).drop("time")
-    delays = table.fill_null(strategy="forward").fill_null(0.0).to_numpy() / 60.0
-    return delays[: rounds or None]
+    return table.fill_null(strategy="forward").fill_null(0.0).to_numpy() / 60.0
 
 
-def _fly(domain: ConvexSet, hours: int, rounds: int) -> Setting:
-    """Book the carriers with the least delays."""
-    return _measure(domain, LinearCosts(_read_delays(hours, rounds)), TVMovement)
-
-
-def _man_gates(rounds: int) -> Setting:
-    """Crews for the departures that four carriers have scheduled in an hour."""
+def _count_departures() -> Array:
+    """Count the departures that four carriers have scheduled in an hour, for each of which there must be a crew."""
     from klazy.datasets import CARRIERS, flights
 
-    counts = flights("scheduled", carriers=CARRIERS[:4]).drop("time").to_numpy().astype(float)
-    return _store_goods(counts[: rounds or None] / 3.0)
+    return flights("scheduled", carriers=CARRIERS[:4]).drop("time").to_numpy().astype(float) / 3.0
 
 
-def _count_requests(parts: int, rounds: int) -> Array:
+def _count_requests(parts: int) -> Array:
     """Count the requests to a cache in each second, by part of its objects."""
     from klazy.datasets import cache_requests
 
@@ -412,29 +402,16 @@ def _count_requests(parts: int, rounds: int) -> Array:
     seconds = requests["time"].to_numpy().astype(int)
     counts = np.zeros((int(seconds.max()) + 1, parts))
     np.add.at(counts, (seconds, requests["object"].to_numpy() % parts), 1.0)
-    return counts[: rounds or None]
+    return counts
 
 
-def _hold_objects(rounds: int) -> Setting:
-    """Keep two of eight parts of the objects at hand."""
-    return _measure(CappedSimplex(8, 2.0, 1.0), LinearCosts(-_count_requests(8, rounds)), TVMovement)
-
-
-def _count_prompts(column: str, seconds: float, rounds: int) -> Array:
+def _count_prompts(column: str, seconds: float) -> Array:
     """Count the requests or tokens of two language-model services in each interval."""
     from klazy.datasets import llm_requests
 
     columns = [llm_requests(service, seconds)[column].to_numpy() for service in ("conversation", "code")]
     shorter = min(map(len, columns))
-    counts = np.column_stack([values[:shorter] for values in columns]).astype(float)
-    return counts[: rounds or None]
-
-
-def _track_tokens(rounds: int) -> Setting:
-    """Follow the load in tokens, in 10,000 of an interval of five seconds."""
-    tokens = _count_prompts("prompt_tokens", 5.0, rounds) / 10_000.0
-    domain = Box(np.zeros(2), np.full(2, CAP))
-    return _measure(domain, QuadraticCosts(tokens), L1Movement)
+    return np.column_stack([values[:shorter] for values in columns]).astype(float)
 
 
 def _read_relatives() -> Array:
@@ -446,26 +423,29 @@ def _read_relatives() -> Array:
     return recent.to_numpy()[:, :8]
 
 
-def _hold_stocks(rounds: int) -> Setting:
-    return _measure(Simplex(8), LogWealthCosts(_read_relatives()[: rounds or None]), TVMovement)
-
-
-DATA_FAMILIES: dict[str, dict[str, Callable[[int], Setting]]] = {
+# Book the carriers with the least delays.
+_book = partial(_measure, Simplex(8), TVMovement, LinearCosts)
+_book_several = partial(_measure, CappedSimplex(8, 1.0, 0.25), TVMovement, LinearCosts)
+# Keep two of eight parts of the objects at hand.
+_hold_objects = partial(_measure, CappedSimplex(8, 2.0, 1.0), TVMovement, LinearCosts)
+# Follow the load in tokens, in 10,000 of an interval of five seconds.
+_track_tokens = partial(_measure, Box(np.zeros(2), np.full(2, CAP)), L1Movement, QuadraticCosts)
+DATA_FAMILIES: Recipes = {
     "flights": {
-        "hourly": lambda rounds: _fly(Simplex(8), 1, rounds),
-        "daily": lambda rounds: _fly(Simplex(8), 24, rounds),
-        "hourly, capped": lambda rounds: _fly(CappedSimplex(8, 1.0, 0.25), 1, rounds),
-        "gates": _man_gates,
+        "hourly": Recipe(lambda: _read_delays(1), _book),
+        "daily": Recipe(lambda: _read_delays(24), _book),
+        "hourly, capped": Recipe(lambda: _read_delays(1), _book_several),
+        "gates": Recipe(_count_departures, _store_goods),
     },
     "cache": {
-        "objects": _hold_objects,
-        "load": lambda rounds: _store_goods(_count_requests(2, rounds) / 3.0),
+        "objects": Recipe(lambda: -_count_requests(8), _hold_objects),
+        "load": Recipe(lambda: _count_requests(2) / 3.0, _store_goods),
     },
     "prompts": {
-        "requests": lambda rounds: _store_goods(_count_prompts("requests", 1.0, rounds) / 2.0),
-        "tokens": _track_tokens,
+        "requests": Recipe(lambda: _count_prompts("requests", 1.0) / 2.0, _store_goods),
+        "tokens": Recipe(lambda: _count_prompts("prompt_tokens", 5.0) / 10_000.0, _track_tokens),
     },
-    "stocks": {"daily": _hold_stocks},
+    "stocks": {"daily": Recipe(_read_relatives, _invest)},
 }
 QUICK_DATA = (("flights", "daily"), ("cache", "objects"), ("prompts", "requests"))
 
