@@ -6,10 +6,10 @@ Parameters are chosen on the first half of a game, and the costs of the second h
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict
-from functools import cache
+from functools import cache, partial
 from hashlib import sha256
+from importlib import import_module
 from itertools import product
-from math import isnan
 from pathlib import Path
 from time import perf_counter
 from typing import Any, NamedTuple
@@ -45,6 +45,7 @@ from klazy.studies.tuning import Point, search
 APART = ("cli", "live", "show", "theory", "studies/paper", "studies/replay", "studies/sweep")
 APART += ("studies/results.py", "studies/arena/page.py", "studies/arena/table.py")
 TIMED = 3  # games, of different places if there are any
+TIMED_RUNS = 3  # of each of them
 OPTIMUM_GAP = 1e-4  # of the optimum
 OPTIMUM_ITERATIONS = 60_000  # for it at most; the gap that is reached then is stored with it
 FIXED_ITERATIONS = 20_000
@@ -90,9 +91,11 @@ def play_suite(
     if jobs is not None:
         jobs = integer(jobs, "jobs", "Leave it out for all cores.")
     entries = _choose_games(list_games(seed, quick=quick), only)
-    absent = find_missing_data(entries)
-    entries = [entry for entry in entries if entry.family not in absent]
+    missing = find_missing_data(entries)
+    entries = [entry for entry in entries if entry.family not in missing]
     outside = list_outside()
+    if not outside:
+        missing["PyNOL"] = "it is not installed"
     names = [contender.name for contender in own]
     known = [contender for contender in list_contenders(ARENA) if contender.name not in names]
     contenders = [*known, *outside, *own]
@@ -116,9 +119,6 @@ def play_suite(
             if progress is not None:
                 progress(count, len(tasks))
     games = [played[entry] for entry in entries]
-    missing = dict(absent)
-    if not outside:
-        missing["PyNOL"] = "it is not installed"
     micros = _measure_times(games, contenders)
     return Arena(games, contenders, seed, quick, tuple(only), micros, missing)
 
@@ -140,13 +140,10 @@ def _measure_times(games: list[PlayedGame], contenders: Sequence[Contender]) -> 
     timed = [(game.entry.make(), game) for game in list(chosen.values())[:TIMED]]
     found = {}
     for contender in contenders:
-        taken = []
-        for made, game in timed:
-            parameters = game.outcomes[contender.name].parameters
-            taken.append(_time_contender(made, contender, parameters))
-        middle = float(np.median(taken))
-        if not isnan(middle):
-            found[contender.name] = middle
+        # The others are no learners.
+        if contender.name != FIXED and contender.kind != OTHER_PACKAGES:
+            taken = [_time_contender(made, contender, game.outcomes[contender.name]) for made, game in timed]
+            found[contender.name] = float(np.median(taken))
     return found
 
 
@@ -262,7 +259,7 @@ def play_contender(game: Game, facts: Facts, contender: Contender) -> GameScore:
     if contender.name == FIXED:
         return _hold_still(game)
     if contender.kind == OTHER_PACKAGES:
-        return _judge_points(game, _play_outside(contender.make, game, facts.largest))
+        return _judge_points(game, contender.make(game, facts.largest))
     axes = contender.axes(facts) or {}
     played: list[Array] = []
 
@@ -337,15 +334,11 @@ def _compute_optimum(game: Game) -> GameOptimum:
     return GameOptimum(found.hitting, found.switching, found.lower_bound, found.gap)
 
 
-def _time_contender(
-    game: Game, contender: Contender, parameters: dict[str, float], repeats: int = 3
-) -> float:
-    """Return the microseconds of a round, the least of some runs; NaN for those who are not learners."""
-    if contender.name == FIXED or contender.kind == OTHER_PACKAGES:
-        return float("nan")
-    learner = contender.make_learner(make_facts(game), **parameters)
+def _time_contender(game: Game, contender: Contender, score: GameScore) -> float:
+    """Return the microseconds of a round, the least of some runs."""
+    learner = contender.make_learner(make_facts(game), **score.parameters)
     taken = []
-    for _ in range(repeats):
+    for _ in range(TIMED_RUNS):
         began = perf_counter()
         run(learner, game.costs, movement=game.movement, record="totals")
         taken.append(perf_counter() - began)
@@ -354,50 +347,33 @@ def _time_contender(
 
 # PyNOL (Li, Zhao, Xie, Zhang and Zhou, MIT licence) has ensembles for dynamic regret. Its models change as they play, so they
 # are not learners of klazy. The points that they play are charged like everyone's.
+OUTSIDE = ("Ader", "Scream")
 
 
 def list_outside() -> list[Contender]:
     """Return the contenders from PyNOL, if it is installed."""
     try:
-        import pynol.environment.environment  # noqa: F401  # pyright: ignore[reportMissingImports]
+        import_module("pynol.environment.environment")
     except ImportError:
         return []
-    makers = {"Ader (PyNOL)": _make_ader, "Scream (PyNOL)": _make_scream}
-    return [Contender(name, OTHER_PACKAGES, make) for name, make in makers.items()]
+    return [Contender(f"{name} (PyNOL)", OTHER_PACKAGES, partial(_play_outside, name)) for name in OUTSIDE]
 
 
-def _make_ader(domain: Any, T: int, G: float, price: float, start: Array) -> Any:
-    """Make PyNOL's Ader, which knows no movement cost."""
-    from pynol.learner.models.dynamic.ader import Ader  # pyright: ignore[reportMissingImports]
-
-    return Ader(domain, T, G, prior=start)
-
-
-def _make_scream(domain: Any, T: int, G: float, price: float, start: Array) -> Any:
-    """Make PyNOL's Scream, which is for movement costs."""
-    from pynol.learner.models.dynamic.scream import Scream  # pyright: ignore[reportMissingImports]
-
-    return Scream(domain, T, G, price, prior=start)
-
-
-def _play_outside(make: Callable[..., Any], game: Game, largest: float) -> Array:
+def _play_outside(name: str, game: Game, largest: float) -> Array:
     """Return the points of a model of PyNOL, which is given the horizon and the largest gradient of the first half."""
-    from pynol.environment.environment import Environment  # pyright: ignore[reportMissingImports]
-
+    environment = import_module("pynol.environment.environment")
+    model_class = getattr(import_module(f"pynol.learner.models.dynamic.{name.lower()}"), name)
     costs = game.costs
-    price = float(np.max(game.movement.weight)) * game.movement.lipschitz(game.domain.dim)
-    model = make(_Domain(game), costs.T, largest, price, np.array(game.domain.start))
+    sizes = [costs.T, largest]
+    # Ader knows no movement cost.
+    if name == "Scream":
+        sizes.append(float(np.max(game.movement.weight)) * game.movement.lipschitz(game.domain.dim))
+    model = model_class(_Domain(game), *sizes, prior=np.array(game.domain.start))
     points = np.empty((costs.T, costs.dim))
     for t in range(1, costs.T + 1):
-        value = _fix_round(costs.value, t)
-        gradient = _fix_round(costs.subgradient, t)
-        points[t - 1], _, _ = model.opt(Environment(func=value, grad_func=gradient))
+        round_costs = {"func": partial(costs.value, t), "grad_func": partial(costs.subgradient, t)}
+        points[t - 1], _, _ = model.opt(environment.Environment(**round_costs))
     return points
-
-
-def _fix_round(function: Callable[[int, Array], Any], t: int) -> Callable[[Array], Any]:
-    """Return the function of x alone, in this round."""
-    return lambda x: function(t, x)
 
 
 class _Domain:
