@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+import polars as pl
 
 from klazy.base.checks import InvalidInput, integer, one_of
 from klazy.base.files import write_durably
@@ -28,8 +29,6 @@ from klazy.studies.replay.source import DAY_SECONDS, Source, to_datetime
 from klazy.studies.tuning import Score
 
 if TYPE_CHECKING:
-    import polars
-
     from klazy.show import Figure
 
 # Contenders in the short table, and the width of printed sentences.
@@ -184,10 +183,8 @@ class Report:
         return "\n".join(wording.answer(self))
 
     @cached_property
-    def table(self) -> "polars.DataFrame":
+    def table(self) -> pl.DataFrame:
         """One row per contender, the best first, and the optimum at the end, with all digits."""
-        import polars as pl
-
         return pl.DataFrame(wording.tabulate_scores(self), infer_schema_length=None).drop("parameters")
 
     @cached_property
@@ -233,11 +230,11 @@ class Report:
         return [to_datetime(each) for each in times] if self.source.has_dates else times
 
     @cached_property
-    def decisions(self) -> "polars.DataFrame":
+    def decisions(self) -> pl.DataFrame:
         """The decisions of the best contender in the second part, by time and column name."""
         return self.decisions_of(self.best.name)
 
-    def decisions_of(self, name: str) -> "polars.DataFrame":
+    def decisions_of(self, name: str) -> pl.DataFrame:
         """Return the decisions of one contender in the second part.
 
         Parameters
@@ -250,8 +247,6 @@ class Report:
         polars.DataFrame
             The row of the trace, counted from 1, its time stamp if there is one, and a column per coordinate.
         """
-        import polars as pl
-
         columns: dict[str, Any] = {"row": self.recorded_rows + 1}
         times = self.list_times()
         if times is not None:

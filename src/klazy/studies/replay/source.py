@@ -9,19 +9,17 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 from weakref import finalize
 
 import numpy as np
+import polars as pl
 
 from klazy.base.cells import INDEX, MISSING, SEPARATORS, TIMES, is_missing, name_index
 from klazy.base.checks import LARGEST, Array, InvalidInput, one_of, real_array
 from klazy.base.install import make_missing
 from klazy.base.options import write_option
 from klazy.live.rows import FILLS
-
-if TYPE_CHECKING:
-    import polars
 
 # Rows that are read at a time.
 ROWS = 65_536
@@ -50,7 +48,7 @@ class Table(NamedTuple):
     """Cells before they are parsed; ``separator`` is that of a text file, whose cells are all text."""
 
     title: str
-    frame: "polars.LazyFrame"
+    frame: pl.LazyFrame
     separator: str = ""
 
     def read_cell(self, row: int, column: str) -> str:
@@ -61,8 +59,6 @@ class Table(NamedTuple):
 
 def open_table(data: Any) -> Table:
     """Open a path, a polars or pandas frame, or an array with a row per round."""
-    import polars as pl
-
     title = "your data"
     separator = ""
     frame = data
@@ -75,13 +71,12 @@ def open_table(data: Any) -> Table:
         frame = _convert_array(data)
     scan = frame.lazy()
     names = scan.collect_schema().names()
-    return Table(title, scan.rename(dict(zip(names, _check_names(names), strict=True))), separator)
+    named = scan.rename(dict(zip(names, _check_names(names), strict=True)))
+    return Table(title, named, separator)
 
 
 def _open_file(path: Path) -> tuple[Any, str]:
     """Return a frame, and the separator of a text file."""
-    import polars as pl
-
     # polars opens no other names.
     str(path).encode()
     suffix = path.suffix.lower()
@@ -89,8 +84,8 @@ def _open_file(path: Path) -> tuple[Any, str]:
     place = path.absolute()
     if suffix in TEXT_FILES:
         separator, names = _read_names(path)
-        options = {"infer_schema": False, "new_columns": names, "glob": False, "separator": separator}
-        return pl.scan_csv(place, **options), separator
+        scan = pl.scan_csv(place, infer_schema=False, new_columns=names, glob=False, separator=separator)
+        return scan, separator
     if suffix == ".parquet":
         return pl.scan_parquet(place, glob=False), ""
     if suffix in EXCEL_FILES:
@@ -108,8 +103,6 @@ def _split_lines(path: Path) -> Iterator[tuple[str, list[str]]]:
 
 
 def _read_names(path: Path) -> tuple[str, list[str]]:
-    import polars as pl
-
     separator, names = next(_split_lines(path), ("", []))
     kinds, _, _ = read_stamps(pl.Series(names, dtype=pl.String))
     if not names:
@@ -139,10 +132,8 @@ def _check_names(names: Sequence[Any]) -> list[str]:
     return found
 
 
-def _read_excel(path: Path) -> "polars.DataFrame":
+def _read_excel(path: Path) -> pl.DataFrame:
     """Read the first sheet."""
-    import polars as pl
-
     # Engines report a missing file in ways of their own.
     path.open("rb").close()
     try:
@@ -155,10 +146,8 @@ def _read_excel(path: Path) -> "polars.DataFrame":
         raise OSError(str(failed)) from failed
 
 
-def _convert_pandas(frame: Any) -> "polars.DataFrame":
+def _convert_pandas(frame: Any) -> pl.DataFrame:
     """Convert a pandas frame or series; an index that is more than a count becomes a column."""
-    import polars as pl
-
     if not hasattr(frame, "columns"):
         frame = frame.to_frame()
     if type(frame.index).__name__ != "RangeIndex":
@@ -173,9 +162,7 @@ def _convert_pandas(frame: Any) -> "polars.DataFrame":
     return pl.DataFrame(columns, strict=False, nan_to_null=True)
 
 
-def _convert_array(data: Any) -> "polars.DataFrame":
-    import polars as pl
-
+def _convert_array(data: Any) -> pl.DataFrame:
     # Missing numbers are found later, where they may be filled.
     values = real_array(data, "data", limit=np.inf)
     if values.ndim == 1:
@@ -188,8 +175,6 @@ def _convert_array(data: Any) -> "polars.DataFrame":
 @contextmanager
 def explain_failures(data: Any) -> Iterator[None]:
     """Turn a file that cannot be read into a message about the file."""
-    import polars as pl
-
     try:
         yield
     except FileNotFoundError as failed:
@@ -201,13 +186,11 @@ def explain_failures(data: Any) -> Iterator[None]:
         raise InvalidInput(f"{data} cannot be read: {reason}.") from failed
 
 
-def read_stamps(cells: "polars.Series") -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def read_stamps(cells: pl.Series) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Parse time stamps.
 
     Returns the kind of each, its time on the local clock, and its time in UTC. Dates are in microseconds.
     """
-    import polars as pl
-
     numbers = walls = offsets = pl.repeat(None, len(cells), dtype=pl.Int64, eager=True)
     if cells.dtype == pl.String:
         cells = cells.str.strip_chars()
@@ -215,18 +198,14 @@ def read_stamps(cells: "polars.Series") -> tuple[np.ndarray, np.ndarray, np.ndar
         if numbers.null_count():
             numbers = cells.cast(pl.Float64, strict=False)
         # Offsets from UTC, such as Z, +02 or -03:30, in microseconds.
-        digits = (
-            cells.str.extract(ZONE, 2)
-            .str.replace("Z", "+00", literal=True)
-            .str.replace(":", "", literal=True)
-        )
+        digits = cells.str.extract(ZONE, 2).str.replace("Z", "+00").str.replace(":", "")
         hours = digits.str.slice(0, 3).cast(int, strict=False)
         minutes = (digits.str.slice(0, 1) + digits.str.slice(3)).cast(int, strict=False).fill_null(0)
         offsets = (3600 * hours + 60 * minutes) * 1_000_000
-        plain = cells.str.replace(ZONE, "$1").str.replace("T", " ", literal=True)
+        plain = cells.str.replace(ZONE, "$1").str.replace("T", " ")
         dates = [plain.str.to_datetime(form, time_unit="us", strict=False) for form in DATE_FORMATS]
         walls = pl.select(pl.coalesce(dates)).to_series().dt.epoch("us")
-    elif isinstance(cells.dtype, pl.Date | pl.Datetime):
+    elif cells.dtype in (pl.Date, pl.Datetime):
         instants = cells.cast(pl.Datetime("us")).dt.epoch("us")
         walls = instants
         if getattr(cells.dtype, "time_zone", None) is not None:
@@ -234,7 +213,7 @@ def read_stamps(cells: "polars.Series") -> tuple[np.ndarray, np.ndarray, np.ndar
             offsets = walls - instants
     elif cells.dtype.is_numeric() or cells.dtype.is_temporal():
         numbers = cells.to_physical()
-    is_number = (numbers.is_not_null() & numbers.is_finite().fill_null(False)).to_numpy()
+    is_number = numbers.is_finite().fill_null(False).to_numpy()
     is_date = walls.is_not_null().to_numpy()
     is_zoned = is_date & offsets.is_not_null().to_numpy()
     kinds = np.select([is_number, is_zoned, is_date], [NUMERIC, ZONED, NAIVE], -1)
@@ -371,8 +350,6 @@ class Source:
         raise InvalidInput(f"{where}: time stamps must ascend, {after}. {remedy}")
 
     def _fill_gaps(self) -> None:
-        import polars as pl
-
         if self.fill == "drop":
             complete = ~np.isnan(self._values).any(axis=1)
             self._values = self._values[complete]
@@ -510,10 +487,8 @@ def _choose_columns(
     return list(chosen)
 
 
-def _parse(table: Table, columns: list[str], time: str | None) -> "polars.LazyFrame":
+def _parse(table: Table, columns: list[str], time: str | None) -> pl.LazyFrame:
     """Return the columns as numbers, NaN where a cell is missing and infinite where it is no number, and the time stamps."""
-    import polars as pl
-
     schema = table.frame.collect_schema()
     found = [] if time is None else [pl.col(time).alias(STAMPS)]
     for i, name in enumerate(columns):
