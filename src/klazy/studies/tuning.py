@@ -23,21 +23,9 @@ from klazy.learners import Learner
 from klazy.movement import Movement
 from klazy.sets import ConvexSet
 
-__all__ = [
-    "Player",
-    "Score",
-    "Tunable",
-    "Tuned",
-    "charge_player",
-    "choose_lags",
-    "choose_sigmas",
-    "rank",
-    "refine_values",
-    "score",
-    "search",
-    "tune",
-    "tune_learner",
-]
+__all__ = ["Player", "Score", "Tunable", "Tuned"]
+__all__ += ["choose_lags", "choose_sigmas", "refine_values", "search"]
+__all__ += ["charge_player", "rank", "score", "tune", "tune_learner"]
 
 # A difference below this share of what was paid is rounding.
 TIE_SHARE = 1e-10

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Sequence
+from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -29,7 +30,7 @@ MOST_DIGITS = 6
 # The end of a sentence about a difference that the data do not decide.
 UNCERTAIN = "which is within the margin of error"
 # The headings of the columns with costs.
-HEADINGS = {
+COST_HEADINGS = {
     "hitting": "operating",
     "switching": "switching",
     "cost": "total cost",
@@ -78,21 +79,20 @@ def _count_tens(value: float) -> int:
 
 def judge(found: "Report") -> str:
     """Return ``"saves"`` if the best paid less than the reference, ``"perhaps"`` if within chance, else ``"keep"``."""
-    return _judge_gain(found.best, found.reference) or "keep"
+    return _judge_gain(found.best, found.reference, "saves", "keep")
 
 
 def judge_laziness(found: "Report") -> str:
     """Return ``"helps"`` if a lazy learner paid less than simple rules and GD, ``"perhaps"`` if within chance, else ``"does not
     help"``."""
-    verdict = _judge_gain(found.best_of("lazy"), found.best_of("simple", "greedy"))
-    return {"saves": "helps", "perhaps": "perhaps"}.get(verdict, "does not help")
+    return _judge_gain(found.best_of("lazy"), found.best_of("simple", "greedy"), "helps", "does not help")
 
 
-def _judge_gain(one: Score, other: Score) -> str:
+def _judge_gain(one: Score, other: Score, yes: str, no: str) -> str:
     gain, half = one.compare(other)
     if gain <= 0.0 or one.ties_with(other):
-        return ""
-    return "saves" if gain > half else "perhaps"
+        return no
+    return yes if gain > half else "perhaps"
 
 
 def answer(found: "Report") -> list[str]:
@@ -101,25 +101,25 @@ def answer(found: "Report") -> list[str]:
 
 
 def _describe_savings(found: "Report") -> str:
-    saved = [found.savings[name] for name in (BASELINE, FIXED) if name in found.savings]
     reference = found.reference
     now = _name(found, reference.name)
     verdict = judge(found)
     has_baseline = reference.name == BASELINE
     if verdict == "keep":
-        cost = _format(found, reference.cost)
+        paid = f"paid {_format(found, reference.cost)}, and no learner or rule paid less."
+        fixed = _capitalize(name_fixed(found))
         if not has_baseline:
-            return f"{_capitalize(now)} was best: it paid {cost}, and no learner or rule paid less."
-        fixed = f"{_capitalize(name_fixed(found))} paid {_format(found, found.score(FIXED).cost)}."
-        return f"Keep doing what you do: {now} paid {cost}, and no learner or rule paid less. {fixed}"
+            return f"{fixed} was best: it {paid}"
+        cost = _format(found, found.score(FIXED).cost)
+        return f"Keep doing what you do: {now} {paid} {fixed} paid {cost}."
     best = format_contender(found.best)
     if verdict == "perhaps":
+        saving = _format_saving(found, found.savings[reference.name])
         start = "Keep doing what you do for now" if has_baseline else "No saving is certain"
-        return f"{start}: {best} paid {_format_saving(found, saved[0])} less than {now}, {UNCERTAIN}."
-    parts = []
-    for saving in saved:
-        if saving.cost != 0.0:
-            parts.append(f"{_format_saving(found, saving)} against {_name(found, saving.against)}")
+        return f"{start}: {best} paid {saving} less than {now}, {UNCERTAIN}."
+    # The one against what you do comes first.
+    saved = [saving for saving in reversed(found.savings.values()) if saving.cost != 0.0]
+    parts = [f"{_format_saving(found, saving)} against {_name(found, saving.against)}" for saving in saved]
     verb = "gained" if isinstance(found.setup.family, Rewards) else "saved"
     return f"You would have {verb} {' and '.join(parts)}, with {best}."
 
@@ -190,10 +190,8 @@ def explain_laziness(found: "Report", other: Score) -> str:
     binds = f"Steps leave the set in {found.binds:.1%} of rounds"
     if found.binds < SELDOM:
         return f"{binds}; in all others every k decides what GD decides."
-    forgets = (
-        other.name not in (FIXED, "follow the leader") and other.parameters.get("window", 1) < SHORT_MEMORY
-    )
-    if found.repeats > ALIKE and forgets:
+    remembers = other.name in (FIXED, "follow the leader")
+    if found.repeats > ALIKE and not remembers and other.parameters.get("window", 1) < SHORT_MEMORY:
         drift = "The costs drift faster than they repeat: a row is much like the one before"
         return f"{drift} (correlation {found.repeats:.2f}), and older rows mislead."
     alike = f"a row is like the one before with correlation {found.repeats:.2f}"
@@ -224,17 +222,14 @@ def format_parameters(parameters: dict[str, float]) -> str:
 
 def describe_winners(reports: "list[Report]") -> str:
     """Write which contender wins at which move costs."""
-    rows = sorted(tabulate_move_costs(reports), key=lambda row: row["move_cost"])
+    ascending = sorted(reports, key=lambda found: found.setup.move_cost)
     parts = []
-    start: dict[str, Any] = rows[0]
-    for row, following in zip(rows, [*rows[1:], {"best": None}], strict=True):
-        if following["best"] == start["best"]:
-            continue
-        low = format_amount(start["move_cost"])
-        high = format_amount(row["move_cost"])
+    for name, group in groupby(ascending, key=lambda found: found.best.name):
+        move_costs = [format_amount(found.setup.move_cost) for found in group]
+        low = move_costs[0]
+        high = move_costs[-1]
         where = f"at {low}" if low == high else f"from {low} to {high}"
-        parts.append(f"{start['best']} {where}")
-        start = following
+        parts.append(f"{name} {where}")
     if len(parts) == 1:
         return f"The same paid least at every move cost: {parts[0]}."
     return f"Who paid least depends on the move cost: {', '.join(parts)}."
@@ -300,18 +295,13 @@ def tabulate_move_costs(reports: "list[Report]") -> list[dict[str, Any]]:
 
 def tabulate_folds(found: "Report") -> list[dict[str, Any]]:
     """Make a row per fold and contender."""
-    return [
-        {
-            "fold": at,
-            "first_row": fold.first + 1,
-            "last_row": fold.last,
-            "contender": score.name,
-            "cost": score.cost,
-            "parameters": score.parameters,
-        }
-        for at, fold in enumerate(found.folds, 1)
-        for score in fold.scores
-    ]
+    rows = []
+    for at, fold in enumerate(found.folds, 1):
+        place = {"fold": at, "first_row": fold.first + 1, "last_row": fold.last}
+        for score in fold.scores:
+            paid = {"contender": score.name, "cost": score.cost, "parameters": score.parameters}
+            rows.append(place | paid)
+    return rows
 
 
 def write_table(found: "Report", shown: int | None = None) -> list[dict[str, Any]]:
@@ -320,17 +310,12 @@ def write_table(found: "Report", shown: int | None = None) -> list[dict[str, Any
     if shown is not None:
         always = (BASELINE, FIXED, OPTIMUM)
         rows = [row for at, row in enumerate(rows) if at < shown or row["contender"] in always]
-    texts = {name: format_column([row[name] for row in rows]) for name in HEADINGS}
-    return [
-        {
-            "contender": row["contender"],
-            "chosen": row["chosen"],
-            **{add_unit(found, heading): texts[name][at] for name, heading in HEADINGS.items()},
-            "moves": row["moves"],
-            "at grid limit": row["at_grid_limit"],
-        }
-        for at, row in enumerate(rows)
-    ]
+    columns: dict[str, list[Any]] = {name: [row[name] for row in rows] for name in ("contender", "chosen")}
+    for name, heading in COST_HEADINGS.items():
+        columns[add_unit(found, heading)] = format_column([row[name] for row in rows])
+    columns["moves"] = [row["moves"] for row in rows]
+    columns["at grid limit"] = [row["at_grid_limit"] for row in rows]
+    return [dict(zip(columns, cells, strict=True)) for cells in zip(*columns.values(), strict=True)]
 
 
 def add_unit(found: "Report", label: str) -> str:
