@@ -106,7 +106,7 @@ def _draw_pareto(found: "Report") -> "Figure":
 
 def _draw_periods(found: "Report") -> "Figure":
     """Draw the costs by month, day or hour."""
-    if not found.source.has_dates or found.source.times is None:
+    if not found.source.has_dates:
         raise InvalidInput(f"Periods need dates, got time={found.source.time!r}. Name a column of dates.")
     times = found.source.times[found.recorded_rows]
     days = (times[-1] - times[0]) / DAY_SECONDS

@@ -22,7 +22,8 @@ from klazy.live.rows import check_zeros
 from klazy.movement import Movement
 from klazy.sets import ConvexSet
 from klazy.studies.contenders import FIXED
-from klazy.studies.replay import scoring, wording
+from klazy.studies.replay import page, scoring, wording
+from klazy.studies.replay.pictures import FIGURES
 from klazy.studies.replay.scoring import BASELINE, TUNED_ROWS, Best, Fold, Progress, Read
 from klazy.studies.replay.setup import SHAPES, Setup, check_plausible, list_warnings, make_setup
 from klazy.studies.replay.source import DAY_SECONDS, Source, to_datetime
@@ -198,7 +199,7 @@ class Report:
         share = gain / other.cost if other.cost > 0.0 and self.best.cost > 0.0 else None
         per_day = None
         steps = self.source.find_steps() if self.source.has_dates else None
-        if steps is not None and self.source.instants is not None:
+        if steps is not None:
             first, last = self.span
             seconds = self.source.instants[last - 1] - self.source.instants[first] + steps.usual
             per_day = gain / (float(seconds) / DAY_SECONDS)
@@ -224,7 +225,7 @@ class Report:
         list or None
             Dates, or numbers; None without a time column.
         """
-        if self.source.times is None:
+        if self.source.time is None:
             return None
         times = self.source.times[self.recorded_rows].tolist()
         return [to_datetime(each) for each in times] if self.source.has_dates else times
@@ -268,8 +269,6 @@ class Report:
         Figure
             A matplotlib figure.
         """
-        from klazy.studies.replay.pictures import FIGURES
-
         return FIGURES[one_of(kind, "kind", tuple(FIGURES))](self)
 
     def to_html(self, path: str | Path, command: str = "klazy.replay") -> None:
@@ -282,9 +281,7 @@ class Report:
         command : str, optional
             What made it, as the page says.
         """
-        from klazy.studies.replay.page import make_report
-
-        write_durably(Path(path), make_report(self, command).encode())
+        write_durably(Path(path), page.make_report(self, command).encode())
 
     def to_dict(self) -> dict[str, Any]:
         """Convert the report to plain values.
@@ -298,9 +295,7 @@ class Report:
             "verdict": wording.judge(self),
             "laziness": wording.judge_laziness(self),
             "best": self.best.name,
-            "best_lazy": self.best_of("lazy").name,
-            "best_simple": self.best_of("simple").name,
-            "best_greedy": self.best_of("greedy").name,
+            **{f"best_{style}": self.best_of(style).name for style in ("lazy", "simple", "greedy")},
             "savings": {name: saving._asdict() for name, saving in self.savings.items()},
             "rounds": {"first": self.rounds[0], "tuned": self.tuned, "second": self.rounds[1]},
             "move_cost": np.asarray(self.setup.movement.weight).tolist(),
@@ -407,9 +402,7 @@ class Report:
 
     @show_card
     def _repr_html_(self) -> str:
-        from klazy.studies.replay.page import make_summary
-
-        return make_summary(self)
+        return page.make_summary(self)
 
 
 def replay(

@@ -397,7 +397,7 @@ def scale_progress(report_progress: Progress, at: int, parts: int) -> Progress:
 
 def read_tuned_times(source: Source, first: int) -> Array | None:
     """Return the times of the rows to tune on, in seconds; None if they are no dates."""
-    if source.times is None or not source.has_dates:
+    if not source.has_dates:
         return None
     return source.times[max(0, first - TUNED_ROWS) : first]
 

@@ -267,8 +267,9 @@ class Source:
         self.fill: Any = fill
         self.filled = 0
         self.T = 0
-        self.times: Array | None = None
-        self.instants: Array | None = None
+        # What clocks showed and the time in UTC, in seconds where the stamps are dates; empty without stamps.
+        self.times = np.empty(0)
+        self.instants = np.empty(0)
         self.kind = -1
         data = Path(data) if isinstance(data, str) else data
         with explain_failures(data):
@@ -353,7 +354,7 @@ class Source:
         if self.fill == "drop":
             complete = ~np.isnan(self._values).any(axis=1)
             self._values = self._values[complete]
-            if self.times is not None and self.instants is not None:
+            if self.time is not None:
                 self.times = self.times[complete]
                 self.instants = self.instants[complete]
             self.filled = int((~complete).sum())
@@ -421,7 +422,7 @@ class Source:
         Steps or None
             The steps; None without a time column.
         """
-        if self.instants is None:
+        if self.time is None:
             return None
         walls = self.times if self.has_dates else None
         return Steps(self.instants, walls, is_naive=self.kind == NAIVE)
@@ -442,7 +443,7 @@ class Source:
                 what = f"missing cell{_plural(self.filled)} {were} filled ({self.fill})"
             notes.append(f"{self.filled} {what}.")
         steps = self.find_steps()
-        if steps is None or self.times is None or self.instants is None:
+        if steps is None:
             return notes
         if steps.springs:
             notes.append(f"Clocks went forward {_times(steps.springs)}: the local hour is missing there.")
