@@ -60,10 +60,10 @@ def draw_figures(found: Arena) -> "Iterator[tuple[str, Figure, str]]":
     label = "cost above the optimum, best tuned contender = 1"
     caption = "Geometric means over all games with 95 % intervals. In red: contenders that know only the set and the move cost."
     yield "ratios", show.draw_ratios(ratios, label, marked), caption
-    ranks = dict(zip(found.names, found.average_ranks.tolist(), strict=True))
+    ranks = found.by_name(found.average_ranks)
     caption = (
         "Average ranks, 1 is best. A bar joins contenders whose ranks differ by less than Nemenyi's critical difference (5 %, "
-        f"{int(found.sequences[-1]) + 1} sequences). Friedman's test: p = {found.test_ranks():.1g}."
+        f"{found.sequence_count} sequences). Friedman's test: p = {found.test_ranks():.1g}."
     )
     yield "ranks", show.draw_ranks(ranks, found.find_critical_difference()), caption
     switching, hitting, optimum = found.average_payments()

@@ -13,9 +13,8 @@ from klazy.base.html import load_macros, show_card
 from klazy.studies.arena.suite import SUITE_VERSION, Entry
 from klazy.studies.contenders import FIXED, SELF_TUNING, TUNED, Contender
 
-FLOOR = (
-    1e-3  # of the spread of a game's costs, added to every cost above the optimum: less is not worth a ratio
-)
+# Of the spread of a game's costs, added to every cost above the optimum: less is not worth a ratio.
+FLOOR = 1e-3
 CLEARLY = 1.02  # times the best tuned one, from where on a game counts as lost
 WORSE = 1.05  # times what never moving pays above the optimum, from where on a game is named
 CONTENT = 1.0  # per cent of the spread: a game in which never moving is nearer to the optimum has nothing to be gained
@@ -101,6 +100,21 @@ class Arena:
         """The contenders, in the order of the columns of :attr:`above` and :attr:`ratios`."""
         return [contender.name for contender in self.contenders]
 
+    def by_name(self, values: Array) -> dict[str, float]:
+        """Name a value of each contender.
+
+        Parameters
+        ----------
+        values : array
+            The values, in the order of :attr:`names`.
+
+        Returns
+        -------
+        dict of str to float
+            The values by name.
+        """
+        return dict(zip(self.names, values.tolist(), strict=True))
+
     def _collect(self, name: str) -> Array:
         """Return a number of every outcome, of shape (games, contenders)."""
         return np.array([[getattr(game.outcomes[each], name) for each in self.names] for game in self.games])
@@ -150,8 +164,13 @@ class Arena:
     def sequences(self) -> NDArray[np.int64]:
         """The number of the sequence of each game: games of one sequence differ in price alone."""
         names = [game.entry.sequence for game in self.games]
-        known = {name: at for at, name in enumerate(dict.fromkeys(names))}
-        return np.array([known[name] for name in names])
+        known = list(dict.fromkeys(names))
+        return np.array([known.index(name) for name in names])
+
+    @property
+    def sequence_count(self) -> int:
+        """The number of sequences, which count in tests: games of one sequence are not independent."""
+        return int(self.sequences[-1]) + 1
 
     def bootstrap(self, logs: Array) -> tuple[float, float]:
         """Compute the 95 % interval of a geometric mean; whole sequences are drawn, because their games are alike.
@@ -168,10 +187,9 @@ class Arena:
         high : float
             The upper end.
         """
-        count = int(self.sequences[-1]) + 1
-        sums = np.bincount(self.sequences, logs, count)
-        sizes = np.bincount(self.sequences, minlength=count)
-        drawn = np.random.default_rng(0).integers(count, size=(DRAWS, count))
+        sums = np.bincount(self.sequences, logs)
+        sizes = np.bincount(self.sequences)
+        drawn = np.random.default_rng(0).integers(self.sequence_count, size=(DRAWS, self.sequence_count))
         means = sums[drawn].sum(axis=1) / sizes[drawn].sum(axis=1)
         low, high = np.exp(np.quantile(means, (0.025, 0.975))).tolist()
         return low, high
@@ -185,24 +203,24 @@ class Arena:
             A row for each contender, the best first.
         """
         rows = []
-        ranks = dict(zip(self.names, self.average_ranks.tolist(), strict=True))
-        for at, contender in enumerate(self.contenders):
-            logs = np.log(self.ratios[:, at])
-            low, high = self.bootstrap(logs)
-            worst = int(self.ratios[:, at].argmax())
+        least = self.above.min(axis=1)
+        columns = zip(self.contenders, self.above.T, self.ratios.T, self.average_ranks.tolist(), strict=True)
+        for contender, above, ratios, rank in columns:
+            low, high = self.bootstrap(np.log(ratios))
+            worst = int(ratios.argmax())
             rows.append(
                 {
                     "contender": contender.name,
                     "told": contender.kind,
-                    "best_tuned": _mean(self.ratios[:, at]),
+                    "best_tuned": _mean(ratios),
                     "low": low,
                     "high": high,
-                    "picked": _mean(self.above[:, at] / self.picked),
-                    "hindsight": _mean(self.above[:, at] / self.hindsight),
-                    "worse_by_2_%": float((self.ratios[:, at] > CLEARLY).mean()),
-                    "within_2_%": float((self.above[:, at] <= CLEARLY * self.above.min(axis=1)).mean()),
-                    "rank": ranks[contender.name],
-                    "worst_ratio": float(self.ratios[worst, at]),
+                    "picked": _mean(above / self.picked),
+                    "hindsight": _mean(above / self.hindsight),
+                    "worse_by_2_%": float((ratios > CLEARLY).mean()),
+                    "within_2_%": float((above <= CLEARLY * least).mean()),
+                    "rank": rank,
+                    "worst_ratio": float(ratios[worst]),
                     "worst_game": self.games[worst].entry.name,
                     "us_per_round": self.micros.get(contender.name),
                 }
@@ -227,10 +245,8 @@ class Arena:
         from scipy.stats import studentized_range
 
         k = len(self.contenders)
-        n = int(self.sequences[-1]) + 1
-        return float(studentized_range.ppf(1.0 - LEVEL, k, np.inf) / np.sqrt(2.0)) * np.sqrt(
-            k * (k + 1) / (6.0 * n)
-        )
+        scale = np.sqrt(k * (k + 1) / (6.0 * self.sequence_count))
+        return float(studentized_range.ppf(1.0 - LEVEL, k, np.inf) / np.sqrt(2.0)) * scale
 
     def test_ranks(self) -> float:
         """Compute Friedman's probability that ranks as different as these are luck; sequences count, not games.
@@ -243,8 +259,8 @@ class Arena:
         from scipy.stats import chi2
 
         k = len(self.contenders)
-        n = int(self.sequences[-1]) + 1
-        statistic = 12.0 * n / (k * (k + 1)) * ((self.average_ranks - (k + 1) / 2.0) ** 2).sum()
+        scale = 12.0 * self.sequence_count / (k * (k + 1))
+        statistic = scale * ((self.average_ranks - (k + 1) / 2.0) ** 2).sum()
         return float(chi2.sf(statistic, k - 1))
 
     def group(self, key: str) -> list[Row]:
@@ -317,12 +333,7 @@ class Arena:
         switching = (self._collect("switching") / self._scales).mean(axis=0)
         hitting = ((self._collect("hitting") - optimum[:, 1:]) / self._scales).mean(axis=0)
         moved = float((optimum[:, :1] / self._scales).mean())
-        names = self.names
-        return (
-            dict(zip(names, switching.tolist(), strict=True)),
-            dict(zip(names, hitting.tolist(), strict=True)),
-            (moved, 0.0),
-        )
+        return self.by_name(switching), self.by_name(hitting), (moved, 0.0)
 
     def to_dict(self) -> Row:
         """Give everything as one object that JSON holds.
