@@ -25,8 +25,7 @@ from klazy.live.inspection import check_store
 from klazy.live.store import open_store
 from klazy.studies.contenders import REPLAY, Counts, list_contenders
 from klazy.studies.replay import Source, make_setup
-from klazy.studies.replay.page import make_report
-from klazy.studies.replay.pictures import LOOKS
+from klazy.studies.replay.page import LOOKS, make_report
 from klazy.studies.replay.report import replay
 from klazy.studies.replay.scoring import (
     CANDIDATES,

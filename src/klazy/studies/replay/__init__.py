@@ -1,7 +1,7 @@
 """Replay: what learners and rules of thumb would have paid on a trace, each tuned on its first part.
 
 ``replay`` in report.py is the door. A file goes through source.py (cells to numbers) and setup.py (options to a game) to
-scoring.py (tune and score); wording.py, pictures.py and page.py show the report.
+scoring.py (tune and score); wording.py and page.py show the report.
 """
 
 from klazy.studies.replay.report import Saving

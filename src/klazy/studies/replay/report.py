@@ -23,7 +23,6 @@ from klazy.movement import Movement
 from klazy.sets import ConvexSet
 from klazy.studies.contenders import FIXED
 from klazy.studies.replay import page, scoring, wording
-from klazy.studies.replay.pictures import FIGURES
 from klazy.studies.replay.scoring import BASELINE, TUNED_ROWS, Best, Fold, Progress, Read
 from klazy.studies.replay.setup import SHAPES, Setup, check_plausible, list_warnings, make_setup
 from klazy.studies.replay.source import DAY_SECONDS, Source, to_datetime
@@ -269,7 +268,7 @@ class Report:
         Figure
             A matplotlib figure.
         """
-        return FIGURES[one_of(kind, "kind", tuple(FIGURES))](self)
+        return page.FIGURES[one_of(kind, "kind", tuple(page.FIGURES))](self)
 
     def to_html(self, path: str | Path, command: str = "klazy.replay") -> None:
         """Write the report as one HTML page, with its figures inside.

@@ -6,7 +6,6 @@
 import csv
 import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -172,20 +171,6 @@ def _convert_array(data: Any) -> pl.DataFrame:
     return pl.DataFrame(values, schema=[f"x{i + 1}" for i in range(values.shape[1])])
 
 
-@contextmanager
-def explain_failures(data: Any) -> Iterator[None]:
-    """Turn a file that cannot be read into a message about the file."""
-    try:
-        yield
-    except FileNotFoundError as failed:
-        raise InvalidInput(f"There is no file {data}.") from failed
-    except (OSError, UnicodeError, csv.Error, pl.exceptions.PolarsError) as failed:
-        if isinstance(failed, pl.exceptions.PolarsError):
-            check_lengths(data)
-        reason = (str(failed).splitlines() or [type(failed).__name__])[0]
-        raise InvalidInput(f"{data} cannot be read: {reason}.") from failed
-
-
 def read_stamps(cells: pl.Series) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Parse time stamps.
 
@@ -272,12 +257,19 @@ class Source:
         self.instants = np.empty(0)
         self.kind = -1
         data = Path(data) if isinstance(data, str) else data
-        with explain_failures(data):
+        try:
             table = open_table(data)
             self.title = table.title
             self.time = _find_time_column(table, time)
             self.columns = _choose_columns(table, self.time, only, without)
             self._values = self._read_all(table, data, positive)
+        except FileNotFoundError as failed:
+            raise InvalidInput(f"There is no file {data}.") from failed
+        except (OSError, UnicodeError, csv.Error, pl.exceptions.PolarsError) as failed:
+            if isinstance(failed, pl.exceptions.PolarsError):
+                check_lengths(data)
+            reason = (str(failed).splitlines() or [type(failed).__name__])[0]
+            raise InvalidInput(f"{data} cannot be read: {reason}.") from failed
         self._fill_gaps()
 
     def _read_all(self, table: Table, data: Any, positive: bool) -> np.ndarray:
