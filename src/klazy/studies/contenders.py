@@ -44,6 +44,7 @@ SIMPLE = "simple"
 GREEDY = "greedy"
 LAZY = "lazy"
 FIXED = "fixed"
+SEASONAL = "seasonal"
 # Rounds from which the size of gradients is found.
 GRADIENT_SAMPLE = 2000
 # The certified gap of the best fixed decision.
@@ -258,7 +259,7 @@ CONTENDERS = (
     Contender("dead band", TUNED, learners.DeadBand, tune_by(window="lag", horizon="lag"), SIMPLE),
     Contender("minimum hold", TUNED, learners.MinimumHold, tune_by(window="lag", hold="lag"), SIMPLE),
     Contender("periodic", TUNED, learners.Periodic, tune_by(window="lag", every="lag"), SIMPLE),
-    Contender("seasonal", TUNED, make_seasonal, choose_seasons, SIMPLE, REPLAY),
+    Contender(SEASONAL, TUNED, make_seasonal, choose_seasons, SIMPLE, REPLAY),
     Contender("GD", TUNED, learners.GD, tune_by(sigma="sigma"), GREEDY),
     Contender("LazyGD", TUNED, learners.LazyGD, tune_by(sigma="sigma"), LAZY),
     Contender("k-lazyGD", TUNED, learners.KLazyGD, tune_by(sigma="sigma", k="lag"), LAZY),

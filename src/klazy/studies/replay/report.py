@@ -21,9 +21,9 @@ from klazy.live.agent import Agent
 from klazy.live.rows import check_zeros
 from klazy.movement import Movement
 from klazy.sets import ConvexSet
-from klazy.studies.contenders import FIXED
+from klazy.studies.contenders import FIXED, SEASONAL
 from klazy.studies.replay import page, scoring, wording
-from klazy.studies.replay.scoring import BASELINE, TUNED_ROWS, Best, Fold, Progress, Read
+from klazy.studies.replay.scoring import BASELINE, TUNED_ROWS, Best, Fold, Progress
 from klazy.studies.replay.setup import SHAPES, Setup, check_plausible, list_warnings, make_setup
 from klazy.studies.replay.source import DAY_SECONDS, Source, to_datetime
 from klazy.studies.tuning import Score
@@ -481,7 +481,7 @@ def replay(
     report_progress = progress or (lambda fraction: None)
     if folds:
         integer(folds, "folds", "Leave it out for a single split.", least=2)
-    source, read = _open(data, time, fill, costs, baseline)
+    source = _open(data, time, fill, costs, baseline)
     weights = np.atleast_1d(move_cost).astype(float).tolist()
     setups = [make_setup(source.dim, domain, costs, movement, weight, **options) for weight in weights]
     check_zeros(fill, setups[0].family)
@@ -489,7 +489,7 @@ def replay(
     check_plausible(source, setups[0])
     parts = len(setups) + (1 if folds else 0)
     reports = [
-        _replay_once(source, setup, first, read, unit, scoring.scale_progress(report_progress, at, parts))
+        _replay_once(source, setup, first, unit, scoring.scale_progress(report_progress, at, parts))
         for at, setup in enumerate(setups)
     ]
     found = reports[len(reports) // 2]
@@ -498,7 +498,7 @@ def replay(
         found.notes.append(wording.describe_winners(reports))
     if folds:
         report_folds = scoring.scale_progress(report_progress, parts - 1, parts)
-        found.folds = scoring.score_folds(source, found.setup, first, folds, read, report_folds)
+        found.folds = scoring.score_folds(source, found.setup, first, folds, report_folds)
         found.notes.append(wording.describe_folds(found))
     report_progress(1.0)
     return found
@@ -516,17 +516,15 @@ def _check_options(options: dict[str, Any]) -> None:
             raise InvalidInput(f"replay has no option {name}, got {name}={value!r}. {remedy}")
 
 
-def _open(
-    data: Any, time: str | None, fill: str | None, costs: Any, baseline: Any
-) -> tuple[Source, Read | None]:
-    """Open the trace, and return also the function that reads the baseline's decisions."""
+def _open(data: Any, time: str | None, fill: str | None, costs: Any, baseline: Any) -> Source:
+    """Open the trace, with the baseline's decisions."""
     positive = getattr(costs, "positive", costs == "log-wealth")
     names = None
     if isinstance(baseline, list | tuple) and all(isinstance(name, str) for name in baseline):
         names = list(baseline)
     source = Source(data, time, fill, positive=positive, without=names or ())
     if baseline is None:
-        return source, None
+        return source
     decisions = Source(baseline, time, fill) if names is None else Source(data, time, fill, only=names)
     if (decisions.T, decisions.dim) != (source.T, source.dim):
         wanted = f"baseline must have {source.T} rows with {source.dim} decisions each"
@@ -534,19 +532,18 @@ def _open(
     order = list(range(source.dim))
     if set(decisions.columns) == set(source.columns):
         order = [decisions.columns.index(name) for name in source.columns]
-    return source, lambda first, last: decisions.read(first, last)[:, order]
+    source.read_baseline = lambda first, last: decisions.read(first, last)[:, order]
+    return source
 
 
-def _replay_once(
-    source: Source, setup: Setup, first: int, read: Read | None, unit: str, report_progress: Progress
-) -> Report:
+def _replay_once(source: Source, setup: Setup, first: int, unit: str, report_progress: Progress) -> Report:
     last = source.T
-    scores = scoring.score_split(source, setup, first, last, read, report_progress)
+    scores = scoring.score_split(source, setup, first, last, report_progress)
     optimum = scoring.find_hindsight_optimum(source, setup, first, last)
     binds = scoring.measure_binding(scores, setup, source.read(first, min(first + DIAGNOSED_ROWS, last)))
     repeats = scoring.measure_repeats(source.read(max(0, first - TUNED_ROWS), first))
     report = Report(source, setup, (first, last - first), scores, optimum, binds, repeats, unit)
-    has_season = any(score.name == "seasonal" for score in scores)
+    has_season = any(score.name == SEASONAL for score in scores)
     width = setup.rule_family.width(source.dim)
     missed = scoring.list_missed_seasons(scoring.read_tuned_times(source, first), width, source.T, has_season)
     report.notes = [*_list_doubts(report), *missed, *source.list_notes()]

@@ -19,11 +19,12 @@ from klazy.game.batch import run_batch
 from klazy.game.run import run
 from klazy.hindsight.offline import find_best
 from klazy.kernels.codes import SEASON_LAGS, SEASON_LONGEST, SEASON_NUMBERS, SEASON_PERIOD, SEASON_ROWS
-from klazy.learners import KLazyGD, Leader, Learner, Seasonal
+from klazy.learners import Learner
 from klazy.live.agent import Agent
 from klazy.studies.contenders import (
     GRADIENT_SAMPLE,
     REPLAY,
+    SEASONAL,
     YOURS,
     Counts,
     Facts,
@@ -32,7 +33,7 @@ from klazy.studies.contenders import (
     remove_shared,
 )
 from klazy.studies.replay.setup import Setup
-from klazy.studies.replay.source import DAY_SECONDS, WEEK_SECONDS, Source
+from klazy.studies.replay.source import DAY_SECONDS, WEEK_SECONDS, Read, Source
 from klazy.studies.tuning import Score, Tunable, Tuned, score, tune
 from klazy.theory.diagnosis import diagnose
 
@@ -60,7 +61,6 @@ SEASONS = {"day": (DAY_SECONDS, "daily"), "week": (WEEK_SECONDS, "weekly")}
 ON_TIME_SHARE = 0.9
 ROWS_PER_DELAY = 200
 Progress = Callable[[float], object]
-Read = Callable[[int, int], Array]
 
 
 class LearnerPlayer:
@@ -319,14 +319,12 @@ def _explain_limit(rows: int, n: int, width: int) -> str:
     return ""
 
 
-def _waits_for_a_season(player: Any) -> bool:
+def _waits_for_a_season(found: Tuned) -> bool:
     """Return True for a seasonal learner that has found no period yet: it would stay at its start."""
-    learner = player.learner
-    experts: Any = learner.experts if isinstance(learner, Leader) else ()
-    if len(experts) != 1 or not isinstance(experts[0], Seasonal):
+    if found.name != SEASONAL:
         return False
-    # The leader stores it for its expert.
-    known = player.state.season
+    # A leader stores it for its expert.
+    known = found.player.state.season
     return len(known) > 0 and known[SEASON_PERIOD] == 0.0
 
 
@@ -337,7 +335,7 @@ def measure_learners(players: Sequence[Any], setup: Setup, rows: Array) -> Array
 
 
 def score_split(
-    source: Source, setup: Setup, first: int, last: int, baseline: Read | None, report_progress: Progress
+    source: Source, setup: Setup, first: int, last: int, report_progress: Progress
 ) -> list[Score]:
     """Tune all contenders on the rows before ``first``, and score them on those up to ``last``."""
     rows = source.read(max(0, first - TUNED_ROWS), first)
@@ -354,14 +352,15 @@ def score_split(
                 raise
             warnings.warn(f"replay leaves out {tunable.name}, which failed: {failed}", stacklevel=2)
             continue
-        if not _waits_for_a_season(found.player):
+        if not _waits_for_a_season(found):
             tuned.append(found)
         report_progress(0.5 * done / len(tunables))
     if setup.guards is not None:
         for each in tuned:
             each.player = _guard(each.player, setup)
-    if baseline is not None:
-        tuned.append(Tuned(BASELINE, BASELINE, RecordedPlayer(baseline, first, source.T), {}, 1, []))
+    if source.read_baseline is not None:
+        player = RecordedPlayer(source.read_baseline, first, source.T)
+        tuned.append(Tuned(BASELINE, BASELINE, player, {}, 1, []))
     rounds = last - first
     edges = np.linspace(0, rounds, STRETCHES + 1).astype(int).tolist()
     every = choose_every(rounds, source.dim)
@@ -376,7 +375,7 @@ def _guard(player: Any, setup: Setup) -> AgentPlayer:
 
 
 def score_folds(
-    source: Source, setup: Setup, first: int, count: int, baseline: Read | None, report_progress: Progress
+    source: Source, setup: Setup, first: int, count: int, report_progress: Progress
 ) -> list[Fold]:
     """Score ``count`` parts of the rows from ``first`` on, each by contenders tuned on all rows before it."""
     edges = np.linspace(first, source.T, count + 1).astype(int).tolist()
@@ -386,7 +385,7 @@ def score_folds(
     folds = []
     for at, (start, stop) in enumerate(pairwise(edges)):
         report_part = scale_progress(report_progress, at, count)
-        folds.append(Fold(start, stop, score_split(source, setup, start, stop, baseline, report_part)))
+        folds.append(Fold(start, stop, score_split(source, setup, start, stop, report_part)))
     return folds
 
 
@@ -441,8 +440,7 @@ def measure_binding(scores: list[Score], setup: Setup, rows: Array) -> float:
 
     On a simplex a cost that all coordinates share is removed from the gradients: to project it away changes nothing.
     """
-    (learner,) = (each.player.learner for each in scores if each.name == "k-lazyGD")
-    assert isinstance(learner, KLazyGD)
+    learner = next(each.player.learner for each in scores if each.name == "k-lazyGD")
     trace = run(learner, setup.family.costs(rows), movement=setup.movement)
     g = remove_shared(setup.family.gradient(rows, trace.x), setup.domain)
     points = np.vstack((trace.x, trace.state.x))

@@ -5,7 +5,7 @@
 
 import csv
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -20,6 +20,8 @@ from klazy.base.install import make_missing
 from klazy.base.options import write_option
 from klazy.live.rows import FILLS
 
+# Reads the rows from one to before another.
+Read = Callable[[int, int], Array]
 # Rows that are read at a time.
 ROWS = 65_536
 # The name of the time stamps among parsed columns, which have numbers for names.
@@ -213,7 +215,8 @@ class Source:
     """Read a trace: its rows, columns and time stamps.
 
     Numbers are stored in a temporary file, so that a trace may be larger than memory. Afterwards ``T`` is the number of rows,
-    ``columns`` their names, and ``filled`` counts the cells that were filled, or the rows dropped.
+    ``columns`` their names, and ``filled`` counts the cells that were filled, or the rows dropped. ``read_baseline`` reads the
+    decisions made until now, if there are any.
 
     Parameters
     ----------
@@ -256,6 +259,7 @@ class Source:
         self.times = np.empty(0)
         self.instants = np.empty(0)
         self.kind = -1
+        self.read_baseline: Read | None = None
         data = Path(data) if isinstance(data, str) else data
         try:
             table = open_table(data)
