@@ -297,10 +297,8 @@ def make_own(made: Any, name: str | None = None) -> Contender:
     for argument in arguments:
         is_optional = argument.default is not argument.empty or argument.kind in (2, 4)
         if not is_optional and argument.name not in OFFERED:
-            raise InvalidInput(
-                f"{label} needs a value for its argument {argument.name}. Give it a default; "
-                f"only {', '.join(OFFERED)} are passed."
-            )
+            problem = f"{label} needs a value for its argument {argument.name}"
+            raise InvalidInput(f"{problem}. Give it a default; only {', '.join(OFFERED)} are passed.")
     if label in [each.name for each in CONTENDERS]:
         label = f"{label} (yours)"
     return Contender(label, YOURS, made)
@@ -313,10 +311,8 @@ def import_own(names: Sequence[str], trust: bool) -> list[Contender]:
     for name in names:
         module, colon, attribute = name.partition(":")
         if not colon and name not in installed:
-            raise InvalidInput(
-                f"No installed learner is named {name!r}. `klazy list` lists them; "
-                "name a learner of your own as module:function."
-            )
+            remedy = "`klazy list` lists them; name a learner of your own as module:function."
+            raise InvalidInput(f"No installed learner is named {name!r}. {remedy}")
         if colon and not trust:
             raise InvalidInput(f"{name} would be imported and run. Add --trust if you know its code.")
         try:
@@ -325,7 +321,6 @@ def import_own(names: Sequence[str], trust: bool) -> list[Contender]:
             raise
         # The module of somebody else may raise anything.
         except Exception as failed:
-            message = f"{name} cannot be imported: {type(failed).__name__}: {failed}"
-            raise InvalidInput(message) from failed
+            raise InvalidInput(f"{name} cannot be imported: {type(failed).__name__}: {failed}") from failed
         found.append(make_own(made, attribute or name))
     return found

@@ -46,41 +46,30 @@ def warn(found: Arena) -> list[str]:
     if found.only:
         texts.append(f"Only these families were played: {', '.join(found.only)}. This is not the suite.")
     if found.seed < DESIGNED and not found.quick:
-        texts.append(
-            f"Seeds below {DESIGNED} were used to design learners; --fresh 1000 draws games that nobody has seen."
-        )
+        seeds = f"Seeds below {DESIGNED} were used to design learners"
+        texts.append(f"{seeds}; --fresh 1000 draws games that nobody has seen.")
     return texts
 
 
-def draw_figures(found: Arena) -> "Iterator[tuple[str, Figure, str]]":
-    """Yield every figure with its name and its caption."""
+def draw_figures(found: Arena) -> "dict[str, Figure]":
+    """Draw every figure of the page, by name."""
     rows = found.rank()
     ratios = {row["contender"]: (row["best_tuned"], row["low"], row["high"]) for row in rows}
     marked = [row["contender"] for row in rows if row["told"] in SELF_TUNING]
     label = "cost above the optimum, best tuned contender = 1"
-    caption = "Geometric means over all games with 95 % intervals. In red: contenders that know only the set and the move cost."
-    yield "ratios", show.draw_ratios(ratios, label, marked), caption
-    ranks = found.by_name(found.average_ranks)
-    caption = (
-        "Average ranks, 1 is best. A bar joins contenders whose ranks differ by less than Nemenyi's critical difference (5 %, "
-        f"{found.sequence_count} sequences). Friedman's test: p = {found.test_ranks():.1g}."
+    # By family, prices ascending within each.
+    entries = [game.entry for game in found.games]
+    families = list(dict.fromkeys(entry.family for entry in entries))
+    order = sorted(
+        range(len(entries)), key=lambda at: (families.index(entries[at].family), entries[at].price)
     )
-    yield "ranks", show.draw_ranks(ranks, found.find_critical_difference()), caption
-    switching, hitting, optimum = found.average_payments()
-    caption = "What each pays for moving, and for its decisions above the optimum's, in shares of the spread; averages."
-    yield "pareto", show.draw_pareto(switching, hitting, optimum), caption
-    order = sorted(range(len(found.games)), key=lambda at: _sort_key(found, at))
-    columns = [row["contender"] for row in rows]
-    values = found.ratios[order][:, [found.names.index(name) for name in columns]]
-    families = [found.games[at].entry.family for at in order]
-    caption = "Every game, by family, prices ascending within each: blue is better than the best tuned contender, red is worse."
-    yield "games", show.draw_matrix(values, columns, families, label), caption
-
-
-def _sort_key(found: Arena, at: int) -> tuple[int, float]:
-    entry = found.games[at].entry
-    families = list(dict.fromkeys(game.entry.family for game in found.games))
-    return families.index(entry.family), entry.price
+    values = found.ratios[order][:, [found.names.index(name) for name in ratios]]
+    return {
+        "ratios": show.draw_ratios(ratios, label, marked),
+        "ranks": show.draw_ranks(found.by_name(found.average_ranks), found.find_critical_difference()),
+        "pareto": show.draw_pareto(*found.average_payments()),
+        "games": show.draw_matrix(values, list(ratios), [entries[at].family for at in order], label),
+    }
 
 
 def make_arena_page(found: Arena, command: str) -> str:
@@ -88,19 +77,17 @@ def make_arena_page(found: Arena, command: str) -> str:
     worse = found.list_worse_than_fixed()
     return render(
         "arena.html",
+        found=found,
         version=SUITE_VERSION,
         warnings=warn(found),
         answer=describe_ranking(found),
         ranking=shorten_ranking(found.rank()),
-        figures={name: (make_svg(figure, name), caption) for name, figure, caption in draw_figures(found)},
-        by_family=found.group("family"),
-        by_price=found.group("price"),
+        figures={name: make_svg(figure, name) for name, figure in draw_figures(found).items()},
         worse=worse,
         worse_counts=list(_count_worse(found, worse)),
         content=CONTENT,
         floor=FLOOR,
         families=list(describe_families([game.entry for game in found.games])),
-        gap=max(game.best.gap for game in found.games),
         missing=[{"not played": name, "why": why} for name, why in found.missing.items()],
         command=command,
         python=platform.python_version(),

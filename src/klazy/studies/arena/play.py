@@ -326,9 +326,8 @@ def _open_optima(folder: Path) -> tuple[ResultStore, dict[str, GameOptimum]]:
 
 def _compute_optimum(game: Game) -> GameOptimum:
     try:
-        found = offline_optimum(
-            game.second, game.domain, game.movement, gap=OPTIMUM_GAP, iterations=OPTIMUM_ITERATIONS
-        )
+        effort = {"gap": OPTIMUM_GAP, "iterations": OPTIMUM_ITERATIONS}
+        found = offline_optimum(game.second, game.domain, game.movement, **effort)
     except GapNotReached as short:
         found = short.best
     return GameOptimum(found.hitting, found.switching, found.lower_bound, found.gap)

@@ -202,30 +202,31 @@ class Arena:
         list of dict
             A row for each contender, the best first.
         """
-        rows = []
-        least = self.above.min(axis=1)
-        columns = zip(self.contenders, self.above.T, self.ratios.T, self.average_ranks.tolist(), strict=True)
-        for contender, above, ratios, rank in columns:
-            low, high = self.bootstrap(np.log(ratios))
-            worst = int(ratios.argmax())
-            rows.append(
-                {
-                    "contender": contender.name,
-                    "told": contender.kind,
-                    "best_tuned": _mean(ratios),
-                    "low": low,
-                    "high": high,
-                    "picked": _mean(above / self.picked),
-                    "hindsight": _mean(above / self.hindsight),
-                    "worse_by_2_%": float((ratios > CLEARLY).mean()),
-                    "within_2_%": float((above <= CLEARLY * least).mean()),
-                    "rank": rank,
-                    "worst_ratio": float(ratios[worst]),
-                    "worst_game": self.games[worst].entry.name,
-                    "us_per_round": self.micros.get(contender.name),
-                }
-            )
+        rows = [self._summarize(at) for at in range(len(self.contenders))]
         return sorted(rows, key=lambda row: row["best_tuned"])
+
+    def _summarize(self, at: int) -> Row:
+        """Return the row of a contender in the ranking."""
+        contender = self.contenders[at]
+        above = self.above[:, at]
+        ratios = self.ratios[:, at]
+        low, high = self.bootstrap(np.log(ratios))
+        worst = int(ratios.argmax())
+        return {
+            "contender": contender.name,
+            "told": contender.kind,
+            "best_tuned": _mean(ratios),
+            "low": low,
+            "high": high,
+            "picked": _mean(above / self.picked),
+            "hindsight": _mean(above / self.hindsight),
+            "worse_by_2_%": float((ratios > CLEARLY).mean()),
+            "within_2_%": float((above <= CLEARLY * self.above.min(axis=1)).mean()),
+            "rank": float(self.average_ranks[at]),
+            "worst_ratio": float(ratios[worst]),
+            "worst_game": self.games[worst].entry.name,
+            "us_per_round": self.micros.get(contender.name),
+        }
 
     @cached_property
     def average_ranks(self) -> Array:
@@ -387,21 +388,19 @@ def _mean(ratios: Array) -> float:
 
 def shorten_ranking(ranking: Sequence[Row]) -> list[Row]:
     """Return the ranking for a table: shares in per cent, an interval in one cell."""
-    rows = []
-    for row in ranking:
-        rows.append(
-            {
-                "contender": row["contender"],
-                "told": row["told"],
-                "best tuned = 1": round(row["best_tuned"], 3),
-                "95 % interval": f"{row['low']:.2f} to {row['high']:.2f}",
-                "picked = 1": round(row["picked"], 3),
-                "hindsight = 1": round(row["hindsight"], 3),
-                "lost by 2 %": f"{row['worse_by_2_%']:.0%}",
-                "among the best": f"{row['within_2_%']:.0%}",
-                "rank": round(row["rank"], 2),
-                "worst": f"{row['worst_ratio']:.3g} in {row['worst_game']}",
-                "us a round": row["us_per_round"] and round(row["us_per_round"], 2),
-            }
-        )
-    return rows
+    return [
+        {
+            "contender": row["contender"],
+            "told": row["told"],
+            "best tuned = 1": round(row["best_tuned"], 3),
+            "95 % interval": f"{row['low']:.2f} to {row['high']:.2f}",
+            "picked = 1": round(row["picked"], 3),
+            "hindsight = 1": round(row["hindsight"], 3),
+            "lost by 2 %": f"{row['worse_by_2_%']:.0%}",
+            "among the best": f"{row['within_2_%']:.0%}",
+            "rank": round(row["rank"], 2),
+            "worst": f"{row['worst_ratio']:.3g} in {row['worst_game']}",
+            "us a round": row["us_per_round"] and round(row["us_per_round"], 2),
+        }
+        for row in ranking
+    ]

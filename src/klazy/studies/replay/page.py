@@ -128,9 +128,8 @@ def _draw_move_costs(found: "Report") -> "Figure":
     """Draw cost and movement over the move cost: of the winners, of never moving and of the baseline."""
     if not found.move_costs:
         weight = found.setup.movement.weight
-        raise InvalidInput(
-            f"This figure needs several move costs, got {weight}. Replay with move_cost=[0.1, 1, 5]."
-        )
+        remedy = "Replay with move_cost=[0.1, 1, 5]."
+        raise InvalidInput(f"This figure needs several move costs, got {weight}. {remedy}")
     reports = sorted(found.move_costs, key=lambda each: each.setup.move_cost)
     move_costs = np.array([each.setup.move_cost for each in reports])
     winners = [each.best.name for each in reports]

@@ -77,9 +77,8 @@ class LearnerPlayer:
         return state.x
 
     def play(self, rows: Array) -> Array:
-        trace = run(
-            self.learner, self.setup.family.costs(rows), movement=self.setup.movement, state=self.state
-        )
+        costs = self.setup.family.costs(rows)
+        trace = run(self.learner, costs, movement=self.setup.movement, state=self.state)
         self.state = trace.state
         return trace.x
 

@@ -172,9 +172,8 @@ def make_setup(
         _check_size(name, value)
     place = _choose_domain(domain, dim, given)
     if place.dim != dim:
-        raise InvalidInput(
-            f"The data have {dim} columns, but the domain has {place.dim} coordinates: {place}."
-        )
+        columns = f"The data have {dim} columns"
+        raise InvalidInput(f"{columns}, but the domain has {place.dim} coordinates: {place}.")
     family = _choose_family(costs, short, excess)
     if isinstance(family, LogWealth) and not is_simplex(place):
         raise InvalidInput(f"domain must be a simplex for log-wealth, got {domain}. Leave it out.")
@@ -199,9 +198,8 @@ def read_move_costs(text: str) -> list[float]:
         steps = int(count[0]) if count else RANGE_STEPS
         return [float(f"{each:.6g}") for each in np.geomspace(float(low), float(high), steps)]
     except (ValueError, IndexError):
-        raise InvalidInput(
-            f"--move-cost must be a number, a list or a range, got {text}. Write 5, 0.1,1,5 or 0.1:10:7."
-        ) from None
+        wanted = "--move-cost must be a number, a list or a range"
+        raise InvalidInput(f"{wanted}, got {text}. Write 5, 0.1,1,5 or 0.1:10:7.") from None
 
 
 def _check_size(name: str, value: Any) -> None:

@@ -273,24 +273,23 @@ def tabulate_scores(found: "Report") -> list[dict[str, Any]]:
 
 def tabulate_move_costs(reports: "list[Report]") -> list[dict[str, Any]]:
     """Make a row per move cost: who paid least, how much, and how far it moved."""
-    rows = []
-    for found in reports:
-        best = found.best
-        move_cost = found.setup.move_cost
-        saving = found.savings[FIXED]
-        rows.append(
-            {
-                "move_cost": move_cost,
-                "best": best.name,
-                "parameters": best.parameters,
-                "cost": best.cost,
-                "above_the_optimum": found.above_optimum(best.cost),
-                "movement": best.switching / move_cost if move_cost > 0.0 else None,
-                "saved": saving.cost,
-                "half": saving.half,
-            }
-        )
-    return rows
+    return [_describe_winner(found) for found in reports]
+
+
+def _describe_winner(found: "Report") -> dict[str, Any]:
+    best = found.best
+    move_cost = found.setup.move_cost
+    saving = found.savings[FIXED]
+    return {
+        "move_cost": move_cost,
+        "best": best.name,
+        "parameters": best.parameters,
+        "cost": best.cost,
+        "above_the_optimum": found.above_optimum(best.cost),
+        "movement": best.switching / move_cost if move_cost > 0.0 else None,
+        "saved": saving.cost,
+        "half": saving.half,
+    }
 
 
 def tabulate_folds(found: "Report") -> list[dict[str, Any]]:
