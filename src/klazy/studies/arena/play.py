@@ -114,8 +114,7 @@ def play_suite(
         for count, game in enumerate(map_unordered(play_game, tasks, jobs), start=1):
             for result in _list_values(game, own):
                 writer.add(result)
-            before = played[game.entry].outcomes if game.entry in played else {}
-            played[game.entry] = game._replace(outcomes=before | game.outcomes)
+            played.setdefault(game.entry, game).outcomes.update(game.outcomes)
             if progress is not None:
                 progress(count, len(tasks))
     games = [played[entry] for entry in entries]

@@ -541,11 +541,12 @@ def _replay_once(source: Source, setup: Setup, first: int, unit: str, report_pro
     scores = scoring.score_split(source, setup, first, last, report_progress)
     optimum = scoring.find_hindsight_optimum(source, setup, first, last)
     binds = scoring.measure_binding(scores, setup, source.read(first, min(first + DIAGNOSED_ROWS, last)))
-    repeats = scoring.measure_repeats(source.read(max(0, first - TUNED_ROWS), first))
+    rows, seconds = scoring.read_tuned(source, first)
+    repeats = scoring.measure_repeats(rows)
     report = Report(source, setup, (first, last - first), scores, optimum, binds, repeats, unit)
     has_season = any(score.name == SEASONAL for score in scores)
     width = setup.rule_family.width(source.dim)
-    missed = scoring.list_missed_seasons(scoring.read_tuned_times(source, first), width, source.T, has_season)
+    missed = scoring.list_missed_seasons(seconds, width, source.T, has_season)
     report.notes = [*_list_doubts(report), *missed, *source.list_notes()]
     return report
 

@@ -337,8 +337,7 @@ def score_split(
     source: Source, setup: Setup, first: int, last: int, report_progress: Progress
 ) -> list[Score]:
     """Tune all contenders on the rows before ``first``, and score them on those up to ``last``."""
-    rows = source.read(max(0, first - TUNED_ROWS), first)
-    seconds = read_tuned_times(source, first)
+    rows, seconds = read_tuned(source, first)
     tunables = list_tunables(setup, rows, source.read_pieces(0, first), source.T, seconds)
     measure = partial(measure_learners, setup=setup, rows=rows)
     tuned: list[Tuned] = []
@@ -393,11 +392,11 @@ def scale_progress(report_progress: Progress, at: int, parts: int) -> Progress:
     return lambda fraction: report_progress((at + fraction) / parts)
 
 
-def read_tuned_times(source: Source, first: int) -> Array | None:
-    """Return the times of the rows to tune on, in seconds; None if they are no dates."""
-    if not source.has_dates:
-        return None
-    return source.times[max(0, first - TUNED_ROWS) : first]
+def read_tuned(source: Source, first: int) -> tuple[Array, Array | None]:
+    """Read the rows to tune on, and their times in seconds; None if they are no dates."""
+    least = max(0, first - TUNED_ROWS)
+    seconds = source.times[least:first] if source.has_dates else None
+    return source.read(least, first), seconds
 
 
 def choose_every(rounds: int, dim: int) -> int:

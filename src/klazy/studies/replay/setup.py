@@ -4,8 +4,9 @@
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
@@ -27,14 +28,6 @@ COSTS: dict[str, type[Family]] = {
 # Between these, products with the largest rows of a trace and their squares are finite numbers.
 SMALLEST_OPTION = 1e-15
 LARGEST_OPTION = 1e15
-# The options of each set, with their defaults.
-SHAPES: dict[str, dict[str, Any]] = {
-    "simplex": {"total": 1.0, "floor": None},
-    "capped-simplex": {"total": 1.0, "cap": 1.0, "floor": 0.0},
-    "box": {"lower": 0.0, "upper": 1.0},
-    "ball": {"radius": 1.0},
-    "polytope": {"polytope": None},
-}
 # Move costs of a range without a number of them.
 RANGE_STEPS = 7
 # Rows that are examined, evenly spaced.
@@ -225,21 +218,49 @@ def _choose_domain(domain: str | ConvexSet, dim: int, given: dict[str, Any]) -> 
         for name in given:
             raise _refuse(f"{name} belongs to a domain by name", f"domain={domain}")
         return domain
-    takes = SHAPES[one_of(domain, "domain", tuple(SHAPES))]
+    one_of(domain, "domain", tuple(SHAPES))
     for name in given:
-        if name not in takes:
+        if name not in SHAPES[domain]:
             shapes = [shape for shape, names in SHAPES.items() if name in names]
             raise _refuse(f"{write_option(name)} needs {write_option('domain', *shapes)}", domain)
-    shape = takes | given
-    if domain == "box":
-        return Box(*(coordinates(shape[name], name, dim) for name in ("lower", "upper")))
-    if domain == "ball":
-        return L2Ball(dim, shape["radius"])
-    if domain == "polytope":
-        return _read_polytope(shape["polytope"])
-    if shape["floor"] is None:
-        return Simplex(dim, shape["total"])
-    return CappedSimplex(dim, shape["total"], shape.get("cap", shape["total"]), shape["floor"])
+    return SETS[domain](dim, **given)
+
+
+def _make_simplex(dim: int, total: float = 1.0, floor: Any = None) -> ConvexSet:
+    if floor is None:
+        return Simplex(dim, total)
+    return CappedSimplex(dim, total, total, floor)
+
+
+def _make_box(dim: int, lower: Any = 0.0, upper: Any = 1.0) -> Box:
+    return Box(coordinates(lower, "lower", dim), coordinates(upper, "upper", dim))
+
+
+def _read_polytope(dim: int, polytope: Path | str | None = None) -> Polytope:
+    """Read {x : A x <= b} from a JSON file with A and b."""
+    if polytope is None:
+        remedy = f"Write {write_option('polytope', 'set.json')}."
+        raise InvalidInput(f"A polytope needs a JSON file with A and b. {remedy}")
+    try:
+        about = json.loads(Path(polytope).read_text(encoding="utf-8"))
+        sides = about["A"], about["b"]
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as failed:
+        reason = f"{type(failed).__name__}: {failed}"
+        raise InvalidInput(
+            f"polytope must be a JSON file with A and b, got {polytope} ({reason})."
+        ) from failed
+    return Polytope(*sides)
+
+
+SETS: dict[str, Callable[..., ConvexSet]] = {
+    "simplex": _make_simplex,
+    "capped-simplex": CappedSimplex,
+    "box": _make_box,
+    "ball": lambda dim, radius=1.0: L2Ball(dim, radius),
+    "polytope": _read_polytope,
+}
+# The options of each set: the arguments of its function but for the dimension.
+SHAPES = {name: list(signature(make).parameters)[1:] for name, make in SETS.items()}
 
 
 def _choose_family(costs: str | Family, short: Any, excess: Any) -> Family:
@@ -283,20 +304,6 @@ def _choose_movement(
     if movement is None:
         return suit_movement(domain, move_cost)
     return as_movement(movement, move_cost)
-
-
-def _read_polytope(file: Path | str | None) -> Polytope:
-    """Read {x : A x <= b} from a JSON file with A and b."""
-    if file is None:
-        remedy = f"Write {write_option('polytope', 'set.json')}."
-        raise InvalidInput(f"A polytope needs a JSON file with A and b. {remedy}")
-    try:
-        about = json.loads(Path(file).read_text(encoding="utf-8"))
-        sides = about["A"], about["b"]
-    except (OSError, ValueError, KeyError, TypeError, RecursionError) as failed:
-        reason = f"{type(failed).__name__}: {failed}"
-        raise InvalidInput(f"polytope must be a JSON file with A and b, got {file} ({reason}).") from failed
-    return Polytope(*sides)
 
 
 def check_plausible(source: Source, setup: Setup) -> None:
