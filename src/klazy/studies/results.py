@@ -36,10 +36,13 @@ PART_FILES = "part-*.parquet"
 # Files that a store writes while it has the lock, before they are complete.
 PARTIAL = re.compile(r"(part-[0-9a-f]{32}\.parquet|study\.json)\.([0-9a-f]+\.)?partial")
 LOCK = ".lock"
-LOCK_SECONDS = 10.0  # to wait for the lock when a store is opened: others hold it for much less
-READ_RETRIES = 20  # of a reader while another process removes rows
-WRITE_SECONDS = 0.5  # until a result is written, or
-WRITE_SHARE = 0.01  # of the time so far, so that a long study has hundreds of files, not thousands
+# Seconds to wait for the lock when a store is opened: others hold it for much less.
+LOCK_SECONDS = 10.0
+# Retries of a reader while another process removes rows.
+READ_RETRIES = 20
+# A result is written after these seconds, or after this share of the time so far, so that a long study has hundreds of files.
+WRITE_SECONDS = 0.5
+WRITE_SHARE = 0.01
 
 
 def encode(*values: Any) -> bytes:
@@ -83,7 +86,8 @@ class ResultStore:
         self.folder = folder
         self._known: set[str] = set()
         try:
-            str(folder).encode()  # polars takes no other names
+            # polars takes no other names.
+            str(folder).encode()
             folder.mkdir(parents=True, exist_ok=True)
             with self._lock_first():
                 for left in folder.iterdir():

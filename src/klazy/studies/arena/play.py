@@ -44,10 +44,12 @@ from klazy.studies.tuning import Point, search
 # Code that has no part in the numbers of a game. If anything else changes, games are played again.
 APART = ("cli", "live", "show", "theory", "studies/paper", "studies/replay", "studies/sweep")
 APART += ("studies/results.py", "studies/arena/page.py", "studies/arena/table.py")
-TIMED = 3  # games, of different places if there are any
-TIMED_RUNS = 3  # of each of them
-OPTIMUM_GAP = 1e-4  # of the optimum
-OPTIMUM_ITERATIONS = 60_000  # for it at most; the gap that is reached then is stored with it
+# Games in which rounds are timed, of different places if there are any, and runs of each of them.
+TIMED = 3
+TIMED_RUNS = 3
+# The gap of the optimum, and its iterations at most; the gap that is reached then is stored with it.
+OPTIMUM_GAP = 1e-4
+OPTIMUM_ITERATIONS = 60_000
 FIXED_ITERATIONS = 20_000
 ARENA_COUNTS = Counts(single=60, first=12, second=5)
 Progress = Callable[[int, int], object]

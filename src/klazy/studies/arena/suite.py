@@ -29,13 +29,18 @@ RELATIVE_PRICES = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
 FEW_PRICES = (0.3, 3.0, 30.0)
 SEEDS = 2
 FULL_ROUNDS = 4000
-QUICK_ROUNDS = 1500  # rounds of a quick look
-ALL_ROUNDS = 0  # of data, as many as there are
+# Rounds of a quick look.
+QUICK_ROUNDS = 1500
+# Of data, as many as there are.
+ALL_ROUNDS = 0
 DIM = 5
-GOODS = 3  # goods in a game of demands
-UNIT_ROUNDS = 500  # rounds from which the unit of prices is found
-SIGNS = np.array([1.0, -1.0, 1.0, -1.0, 1.0])  # so that the paper's sequences mean something on a simplex
-CAP = 10.0  # on the stock of a good
+# Goods in a game of demands, and the most of each that is in stock.
+GOODS = 3
+CAP = 10.0
+# Rounds from which the unit of prices is found.
+UNIT_ROUNDS = 500
+# With these signs the paper's sequences mean something on a simplex.
+SIGNS = np.array([1.0, -1.0, 1.0, -1.0, 1.0])
 
 
 class Setting(NamedTuple):
@@ -213,7 +218,8 @@ def find_missing_data(entries: list[Entry]) -> dict[str, str]:
     return missing
 
 
-@lru_cache(maxsize=4)  # games of one sequence are played one after the other
+# Games of one sequence are played one after the other.
+@lru_cache(maxsize=4)
 def _make_setting(family: str, place: str, seed: int | None, rounds: int) -> Setting:
     recipes = DRAWN_FAMILIES | DATA_FAMILIES
     if family not in recipes:

@@ -15,10 +15,14 @@ from klazy.studies.contenders import FIXED, SELF_TUNING, TUNED, Contender
 
 # Of the spread of a game's costs, added to every cost above the optimum: less is not worth a ratio.
 FLOOR = 1e-3
-CLEARLY = 1.02  # times the best tuned one, from where on a game counts as lost
-WORSE = 1.05  # times what never moving pays above the optimum, from where on a game is named
-CONTENT = 1.0  # per cent of the spread: a game in which never moving is nearer to the optimum has nothing to be gained
-DRAWS = 2000  # of the bootstrap
+# Times the best tuned one, from where on a game counts as lost.
+CLEARLY = 1.02
+# Times what never moving pays above the optimum, from where on a game is named.
+WORSE = 1.05
+# Per cent of the spread: a game in which never moving is nearer to the optimum has nothing to be gained.
+CONTENT = 1.0
+# Draws of the bootstrap.
+DRAWS = 2000
 LEVEL = 0.05
 Row = dict[str, Any]
 
