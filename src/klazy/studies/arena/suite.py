@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from numpy.random import Generator
 
 # Draws rows, called with a random stream, their number and, where it may differ, their dimension.
-Drift = Callable[..., Array]
+Draw = Callable[..., Array]
 SUITE_VERSION = "1"
 # In units of what a round's costs differ by across the set.
 RELATIVE_PRICES = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
@@ -318,13 +318,13 @@ def _draw_levels(rng: "Generator", T: int, d: int = DIM) -> Array:
 
 
 def _draw_around(
-    mean: float, size: float, drift: Drift, noise: float, rng: "Generator", T: int, d: int = DIM
+    mean: float, size: float, drift: Draw, noise: float, rng: "Generator", T: int, d: int = DIM
 ) -> Array:
     """Draw means that drift, under noise."""
     return mean + size * drift(rng, T, d) + noise * _draw_noise(rng, T, d)
 
 
-LINEAR_FAMILIES: dict[str, Drift] = {
+LINEAR_FAMILIES: dict[str, Draw] = {
     "phases": partial(_draw_phases, stochastic, 12),
     "bursts": partial(_draw_phases, corrupted, 8),
     "random walk": _draw_walk,
@@ -343,19 +343,19 @@ def _store_goods(demands: Array) -> Setting:
     return _measure(domain, L1Movement, partial(PinballCosts, short=4.0, excess=1.0), demands.clip(0.0, CAP))
 
 
-def _sell(drift: Drift, noise: float) -> Recipe:
+def _sell(drift: Draw, noise: float) -> Recipe:
     """Return the recipe of a shop's demands."""
     draw = partial(_draw_around, 5.0, 1.5, drift, noise, d=GOODS)
     return Recipe(draw, _store_goods)
 
 
-def _track(place: str, drift: Drift) -> Recipe:
+def _track(place: str, drift: Draw) -> Recipe:
     """Return the recipe of targets to follow, about half of which are outside the set."""
     draw = partial(_draw_around, 0.0, 0.5, drift, 0.3)
     return Recipe(draw, partial(_measure, *SET_KINDS[place], QuadraticCosts))
 
 
-def _grow(drift: Drift) -> Recipe:
+def _grow(drift: Draw) -> Recipe:
     """Return the recipe of wealth in five assets, whose daily growth has means that change."""
     draw = partial(_draw_around, 0.0, 0.002, drift, 0.01)
     return Recipe(draw, lambda growth: _invest(np.exp(growth)))
