@@ -44,7 +44,7 @@ SIMPLE = "simple"
 GREEDY = "greedy"
 LAZY = "lazy"
 FIXED = "fixed"
-SEASONAL = "seasonal"
+SEASONAL_RULE = "seasonal"
 # Rounds from which the size of gradients is found.
 GRADIENT_SAMPLE = 2000
 # The certified gap of the best fixed decision.
@@ -208,7 +208,7 @@ class Contender:
         return made
 
 
-def find_fixed_point(costs: Costs, domain: ConvexSet, iterations: int) -> Array:
+def find_fixed_point(costs: Costs, domain: ConvexSet, iterations: int = 20_000) -> Array:
     """Find the best fixed decision, as near as these iterations come."""
     try:
         return best_fixed(costs, domain, gap=FIXED_GAP, iterations=iterations).x
@@ -259,7 +259,7 @@ CONTENDERS = (
     Contender("dead band", TUNED, learners.DeadBand, tune_by(window="lag", horizon="lag"), SIMPLE),
     Contender("minimum hold", TUNED, learners.MinimumHold, tune_by(window="lag", hold="lag"), SIMPLE),
     Contender("periodic", TUNED, learners.Periodic, tune_by(window="lag", every="lag"), SIMPLE),
-    Contender(SEASONAL, TUNED, make_seasonal, choose_seasons, SIMPLE, REPLAY),
+    Contender(SEASONAL_RULE, TUNED, make_seasonal, choose_seasons, SIMPLE, REPLAY),
     Contender("GD", TUNED, learners.GD, tune_by(sigma="sigma"), GREEDY),
     Contender("LazyGD", TUNED, learners.LazyGD, tune_by(sigma="sigma"), LAZY),
     Contender("k-lazyGD", TUNED, learners.KLazyGD, tune_by(sigma="sigma", k="lag"), LAZY),

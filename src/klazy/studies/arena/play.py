@@ -50,7 +50,6 @@ TIMED_RUNS = 3
 # The gap of the optimum, and its iterations at most; the gap that is reached then is stored with it.
 OPTIMUM_GAP = 1e-4
 OPTIMUM_ITERATIONS = 60_000
-FIXED_ITERATIONS = 20_000
 ARENA_COUNTS = Counts(single=60, first=12, second=5)
 Progress = Callable[[int, int], object]
 
@@ -287,7 +286,7 @@ def play_contender(game: Game, facts: Facts, contender: Contender) -> GameScore:
 
 def _hold_still(game: Game) -> GameScore:
     """Play the point that is best for the first half in all rounds."""
-    x = find_fixed_point(game.first, game.domain, FIXED_ITERATIONS)
+    x = find_fixed_point(game.first, game.domain)
     return _judge_points(game, np.broadcast_to(x, (game.costs.T, len(x))))
 
 
@@ -347,7 +346,7 @@ def _time_contender(game: Game, contender: Contender, score: GameScore) -> float
 
 # PyNOL (Li, Zhao, Xie, Zhang and Zhou, MIT licence) has ensembles for dynamic regret. Its models change as they play, so they
 # are not learners of klazy. The points that they play are charged like everyone's.
-OUTSIDE = ("Ader", "Scream")
+PYNOL_MODELS = ("Ader", "Scream")
 
 
 def list_outside() -> list[Contender]:
@@ -356,7 +355,9 @@ def list_outside() -> list[Contender]:
         import_module("pynol.environment.environment")
     except ImportError:
         return []
-    return [Contender(f"{name} (PyNOL)", OTHER_PACKAGES, partial(_play_outside, name)) for name in OUTSIDE]
+    return [
+        Contender(f"{name} (PyNOL)", OTHER_PACKAGES, partial(_play_outside, name)) for name in PYNOL_MODELS
+    ]
 
 
 def _play_outside(name: str, game: Game, largest: float) -> Array:

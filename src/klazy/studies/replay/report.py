@@ -21,7 +21,7 @@ from klazy.live.agent import Agent
 from klazy.live.rows import check_zeros
 from klazy.movement import Movement
 from klazy.sets import ConvexSet
-from klazy.studies.contenders import FIXED, SEASONAL
+from klazy.studies.contenders import FIXED, SEASONAL_RULE
 from klazy.studies.replay import page, scoring, wording
 from klazy.studies.replay.scoring import BASELINE, TUNED_ROWS, Best, Fold, Progress
 from klazy.studies.replay.setup import SHAPES, Setup, check_plausible, list_warnings, make_setup
@@ -544,7 +544,7 @@ def _replay_once(source: Source, setup: Setup, first: int, unit: str, report_pro
     rows, seconds = scoring.read_tuned(source, first)
     repeats = scoring.measure_repeats(rows)
     report = Report(source, setup, (first, last - first), scores, optimum, binds, repeats, unit)
-    has_season = any(score.name == SEASONAL for score in scores)
+    has_season = any(score.name == SEASONAL_RULE for score in scores)
     width = setup.rule_family.width(source.dim)
     missed = scoring.list_missed_seasons(seconds, width, source.T, has_season)
     report.notes = [*_list_doubts(report), *missed, *source.list_notes()]

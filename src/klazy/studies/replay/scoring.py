@@ -24,7 +24,7 @@ from klazy.live.agent import Agent
 from klazy.studies.contenders import (
     GRADIENT_SAMPLE,
     REPLAY,
-    SEASONAL,
+    SEASONAL_RULE,
     YOURS,
     Counts,
     Facts,
@@ -320,7 +320,7 @@ def _explain_limit(rows: int, n: int, width: int) -> str:
 
 def _waits_for_a_season(found: Tuned) -> bool:
     """Return True for a seasonal learner that has found no period yet: it would stay at its start."""
-    if found.name != SEASONAL:
+    if found.name != SEASONAL_RULE:
         return False
     # A leader stores it for its expert.
     known = found.player.state.season
