@@ -208,6 +208,16 @@ class TestATrace:
         assert Source(values).columns == ["x1", "x2"]
         assert Source(values).read(0, 30).tolist() == values.tolist()
 
+    def test_needs_polars_and_says_how_to_install_it(self):
+        script = """
+import sys
+sys.modules["polars"] = None
+import klazy
+klazy.replay([[1.0]])
+"""
+        done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=300)
+        assert "replay needs polars, which is not installed. Run: pip install" in done.stderr
+
     @pytest.mark.parametrize("fill", ["forward", "zero", "drop"])
     def test_with_a_column_in_which_everything_is_missing_is_refused(self, tmp_path, fill):
         path = written(tmp_path, "a,b\n1,\n2,NA\n")
