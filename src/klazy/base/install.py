@@ -31,13 +31,11 @@ def advise_install(extra: str) -> str:
         A line for a shell.
     """
     place, is_editable = find_origin()
-    if place is None:
-        return f"pip install 'klazy[{extra}]'"
-    if "://" in place:
-        return f"pip install {shlex.quote(f'klazy[{extra}] @ {place}')}"
-    if is_editable:
-        return f"pip install --editable {shlex.quote(f'{place}[{extra}]')}"
-    return f"pip install {shlex.quote(f'{place}[{extra}]')}"
+    wanted = f"{place or 'klazy'}[{extra}]"
+    if place is not None and "://" in place:
+        wanted = f"klazy[{extra}] @ {place}"
+    option = "--editable " if is_editable else ""
+    return f"pip install {option}{shlex.quote(wanted)}"
 
 
 class MissingPackage(ImportError):
@@ -114,7 +112,6 @@ def read_origin(installed: "Distribution") -> tuple[str | None, bool]:
     if "dir_info" in origin:
         return url2pathname(urlsplit(address).path), origin["dir_info"].get("editable", False)
     if "vcs_info" in origin:
-        kind = origin["vcs_info"]["vcs"]
-        commit = origin["vcs_info"]["commit_id"]
-        return f"{kind}+{address}@{commit}", False
+        source = origin["vcs_info"]
+        return f"{source['vcs']}+{address}@{source['commit_id']}", False
     return address, False
