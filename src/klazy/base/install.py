@@ -2,7 +2,8 @@
 
 import json
 import shlex
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -45,6 +46,15 @@ class MissingPackage(ImportError):
 def make_missing(owner: str, package: str | None, extra: str, *, verb: str = "needs") -> MissingPackage:
     """Make the error for a missing package, with the command that installs it."""
     return MissingPackage(f"{owner} {verb} {package}, which is not installed. Run: {advise_install(extra)}")
+
+
+@contextmanager
+def explain_missing(owner: str, package: str, extra: str) -> Iterator[None]:
+    """Say which extra has the package, if an import in this block fails."""
+    try:
+        yield
+    except ImportError as missing:
+        raise make_missing(owner, package, extra) from missing
 
 
 def import_later(module: str, name: str, later: Mapping[str, tuple[str, str]]) -> Any:

@@ -5,11 +5,10 @@ Runs on one sequence are checked together, then played on a GPU, as lanes of vec
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -17,7 +16,7 @@ from numpy.typing import ArrayLike
 from klazy.base.checks import Array, InvalidInput
 from klazy.costs import Costs, as_costs
 from klazy.game.device import choose_device, find_gpu_obstacle, play_learners
-from klazy.game.game import Game, check_family, check_learners, count_workers
+from klazy.game.game import Game, check_family, check_learner, count_workers, split_sequences
 from klazy.game.plan import find_distinct, group_runs, make_marks, number_equal, write_program
 from klazy.game.run import follow_rows, is_short, knows_rows, run_many
 from klazy.kernels.codes import LANES, LINEAR, UNROLLED_DIM, code_of
@@ -152,35 +151,29 @@ def run_batch(
         list(pool.map(play_rest, groups))
     recorded = slice(None) if checkpoints else slice(0)
     hitting, switching = sums[:, -1].T.copy()
-    engine = "lanes" if beside.all() else "mixed" if beside.any() else "runs"
-    place = "cuda" if on_gpu.all() else "mixed" if on_gpu.any() else "cpu"
+    engine = _name_share(beside, "lanes", "runs")
+    place = _name_share(on_gpu, "cuda", "cpu")
     return Batch(hitting, switching, marks[recorded], sums[:, recorded], engine, place)
+
+
+def _name_share(chosen: np.ndarray, of_all: str, of_none: str) -> str:
+    """Return the word for runs of which some were chosen."""
+    if chosen.all():
+        return of_all
+    return "mixed" if chosen.any() else of_none
 
 
 def _list_sequences(learners: Sequence[Any], costs: Any) -> tuple[list[Any], np.ndarray]:
     """Return the distinct sequences, and which of them each learner plays."""
     count = len(learners)
-    if not _is_many(costs):
+    sequences = split_sequences(costs)
+    if sequences is None:
         return [costs], np.zeros(count, dtype=int)
-    if len(costs) != count:
+    if len(sequences) != count:
         raise InvalidInput(
-            f"costs must be one sequence, or one for each of {count} learners, got {len(costs)}."
+            f"costs must be one sequence, or one for each of {count} learners, got {len(sequences)}."
         )
-    return find_distinct(list(costs))
-
-
-def _is_many(costs: Any) -> bool:
-    """Return True if these are several sequences."""
-    if isinstance(costs, np.ndarray):
-        return costs.ndim == 3
-    if not isinstance(costs, list | tuple) or not costs:
-        return False
-    if isinstance(costs[0], Costs):
-        return True
-    try:
-        return np.ndim(costs[0]) == 2
-    except ValueError:
-        return False
+    return find_distinct(sequences)
 
 
 def _check_lengths(groups: list[tuple[np.ndarray, _Runs]]) -> None:
@@ -219,6 +212,14 @@ def _play_on_gpu(
     for (members, runs), sums in zip(groups, found, strict=True):
         runs.sums[able[members]] = sums
     return able
+
+
+class _Piece(NamedTuple):
+    """A part of the work of lanes: a kernel, what it is given, and its runs."""
+
+    kernel: Any
+    given: tuple[Any, ...]
+    members: np.ndarray
 
 
 class _Runs:
@@ -266,10 +267,10 @@ class _Runs:
         # By default a learner may pay for moving what no other pays.
         if (self.given is not None or learner.own_movement == self.movement) and self._has_lanes(learner):
             return "lanes"
-        if knows_rows(learner, self.costs):
-            missing = find_missing_part(learner, self.costs, self.movement_of(learner))
-            return "runs" if missing is None else "rows"
-        return "runs"
+        if not knows_rows(learner, self.costs):
+            return "runs"
+        missing = find_missing_part(learner, self.costs, self.movement_of(learner))
+        return "runs" if missing is None else "rows"
 
     def _has_lanes(self, learner: Any) -> bool:
         """Return True if lanes know this learner, its set, costs and movement; thousands of runs are of few kinds."""
@@ -330,44 +331,44 @@ class _Runs:
     def _play_lanes(self, runs: np.ndarray) -> None:
         """Play these runs, many at a time."""
         sets = number_equal([self.learners[i].domain for i in runs])
-        calls = [call for number in np.unique(sets) for call in self._list_calls(runs[sets == number])]
+        pieces = [piece for number in np.unique(sets) for piece in self._cut_pieces(runs[sets == number])]
         with ThreadPoolExecutor(self.workers) as pool:
-            for members, sums in pool.map(lambda call: call(), calls):
-                self.sums[members] = sums
+            list(pool.map(self._play_piece, pieces))
 
-    def _list_calls(self, members: np.ndarray) -> Iterator[Callable[[], tuple[np.ndarray, Array]]]:
-        """Yield the work of these runs on one set, in pieces; each call returns its runs and their sums."""
+    def _cut_pieces(self, members: np.ndarray) -> Iterator[_Piece]:
+        """Yield the work of these runs on one set, in pieces."""
         from klazy.kernels.batch import GROUP, batch_kernel
 
         learners = [self.learners[i] for i in members]
         domain = learners[0].domain
         rows, program = write_program(learners, self.movement)
+        data = self.costs.arrays()[0]
         size = -(-len(members) // (LANES * GROUP * _PIECES * self.workers)) * GROUP
         for kind, order in group_runs(rows, LANES).items():
             blocks = lay_blocks(rows, fill_lanes(order, LANES))
             kernel = batch_kernel(domain.code, kind.rule, self.movement.code, domain.dim, kind.is_shared)
             for first in range(0, len(blocks), size):
-                about = (self.costs.arrays()[0], self.weights, kind.schedule, kind.offset, program)
-                piece = (*about, blocks[first : first + size], self.marks)
-                yield partial(_play, kernel, piece, members[order[first * LANES : (first + size) * LANES]])
+                some = blocks[first : first + size]
+                given = (data, self.weights, kind.schedule, kind.offset, program, some, self.marks)
+                yield _Piece(kernel, given, members[order[first * LANES : (first + size) * LANES]])
+
+    def _play_piece(self, piece: _Piece) -> None:
+        """Call a kernel, and keep the sums of its runs."""
+        *_, blocks, marks = piece.given
+        curves = np.empty((len(blocks), len(marks), 2, LANES))
+        # Sums that are not finite are found later.
+        with np.errstate(all="ignore"):
+            piece.kernel(*piece.given, curves)
+        sums = curves.transpose(0, 3, 1, 2).reshape(-1, len(marks), 2)
+        self.sums[piece.members] = sums[: len(piece.members)]
 
 
 def _check_learners(learners: Sequence[Any], costs: Costs) -> None:
     """Reject a learner that cannot play these costs."""
-    check_learners(learners)
     for i, learner in enumerate(learners):
+        check_learner(learner, f"learners[{i}]")
         check_family(learner, costs)
         if learner.domain.dim != costs.dim:
             raise InvalidInput(
                 f"learners[{i}].domain must have dimension {costs.dim}, as costs do, got {learner.domain!r}."
             )
-
-
-def _play(kernel: Any, about: tuple[Any, ...], members: np.ndarray) -> tuple[np.ndarray, Array]:
-    """Call a kernel; return these runs with their sums, of shape (runs, marks, 2)."""
-    *_, blocks, marks = about
-    curves = np.empty((len(blocks), len(marks), 2, LANES))
-    # Sums that are not finite are found later.
-    with np.errstate(all="ignore"):
-        kernel(*about, curves)
-    return members, curves.transpose(0, 3, 1, 2).reshape(-1, len(marks), 2)[: len(members)]
