@@ -14,6 +14,7 @@ from klazy.game.run import run_many
 from klazy.learners import GD
 from klazy.learners.base import Descent
 from klazy.sequences import Scenario, phases_of_length
+from klazy.sequences.phases import alternate
 from klazy.sets import ConvexSet, L2Ball
 
 if TYPE_CHECKING:
@@ -162,7 +163,7 @@ def _make_phases(domain: ConvexSet, length: int, T: int) -> Scenario:
     ways = np.vstack((diagonal, longest / (float(np.linalg.norm(longest)) or 1.0)))
     widths = np.vecdot(ways, domain.lowest(-ways) - domain.lowest(ways))
     way = ways[np.argmax(widths)]
-    sign = np.where(np.arange(T) // length % 2 == 0, 1.0, -1.0)[:, None]
+    sign = alternate(length, T)
     g = sign * way
     ends = domain.lowest(np.vstack((way, -way)))
     u = np.where(sign > 0.0, ends[0], ends[1])
