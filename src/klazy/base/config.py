@@ -108,8 +108,8 @@ class Config:
         """Return the card's content, given the table of the arguments."""
         return arguments
 
-    def __eq__(self, other: object) -> bool:
-        if type(other) is not type(self) or not isinstance(other, Config):
+    def __eq__(self, other: Any) -> bool:
+        if type(other) is not type(self):
             return NotImplemented
         theirs = other._arguments()
         return all(_same(value, theirs[name]) for name, value in self._arguments().items())

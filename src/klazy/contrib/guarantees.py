@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from klazy.base.checks import Array, InvalidInput, integer
+from klazy.base.checks import Array, InvalidInput, instance, integer
 from klazy.contrib.learners.mirror import Entropy, MirrorMemory
 from klazy.contrib.learners.wrappers import LongTerm
 from klazy.game.regret import check_comparator
@@ -373,8 +373,7 @@ def _check_run(trace: Trace) -> MirrorMemory:
     learner: Any = trace.source
     if type(learner) is not MirrorMemory or not isinstance(learner.geometry, Entropy):
         raise InvalidInput(f"trace must be of MirrorMemory with Entropy, got {learner!r}. Use certify.")
-    if not isinstance(trace.movement, TVMovement):
-        raise InvalidInput(f"The run's movement must be a TVMovement, got {trace.movement!r}.")
+    instance(trace.movement, "The run's movement", TVMovement, "a TVMovement")
     if np.any(trace.state.hint):
         raise InvalidInput("trace must be of a run without hints.")
     return learner

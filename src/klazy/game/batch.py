@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -214,14 +214,6 @@ def _play_on_gpu(
     return able
 
 
-class _Piece(NamedTuple):
-    """A part of the work of lanes: a kernel, what it is given, and its runs."""
-
-    kernel: Any
-    given: tuple[Any, ...]
-    members: np.ndarray
-
-
 class _Runs:
     """The runs on one sequence, checked, and their sums at each mark, of shape (n, marks, 2)."""
 
@@ -318,25 +310,24 @@ class _Runs:
         rounds = np.zeros(len(members), dtype=int)
         sums = np.zeros((len(members), 2))
         for who, _, values, paid in follow_rows(learners, game, [learner.init() for learner in learners]):
-            first = rounds[who]
-            rounds[who] += len(values)
-            start = 0
-            for m in np.flatnonzero((self.marks > first) & (self.marks <= rounds[who])):
-                stop = self.marks[m] - first
-                sums[who] += values[start:stop].sum(), paid[start:stop].sum()
+            stops = self.marks - rounds[who]
+            here = np.flatnonzero((stops > 0) & (stops <= len(values)))
+            *parts, rest = np.split(np.stack((values, paid)), stops[here], axis=1)
+            for m, part in zip(here, parts, strict=True):
+                sums[who] += part.sum(axis=1)
                 self.sums[members[who], m] = sums[who]
-                start = stop
-            sums[who] += values[start:].sum(), paid[start:].sum()
+            sums[who] += rest.sum(axis=1)
+            rounds[who] += len(values)
 
     def _play_lanes(self, runs: np.ndarray) -> None:
         """Play these runs, many at a time."""
         sets = number_equal([self.learners[i].domain for i in runs])
         pieces = [piece for number in np.unique(sets) for piece in self._cut_pieces(runs[sets == number])]
         with ThreadPoolExecutor(self.workers) as pool:
-            list(pool.map(self._play_piece, pieces))
+            list(pool.map(lambda piece: self._play_piece(*piece), pieces))
 
-    def _cut_pieces(self, members: np.ndarray) -> Iterator[_Piece]:
-        """Yield the work of these runs on one set, in pieces."""
+    def _cut_pieces(self, members: np.ndarray) -> Iterator[tuple[Any, tuple[Any, ...], np.ndarray]]:
+        """Yield the work of these runs on one set in pieces: a kernel, what it is given, and its runs."""
         from klazy.kernels.batch import GROUP, batch_kernel
 
         learners = [self.learners[i] for i in members]
@@ -350,17 +341,17 @@ class _Runs:
             for first in range(0, len(blocks), size):
                 some = blocks[first : first + size]
                 given = (data, self.weights, kind.schedule, kind.offset, program, some, self.marks)
-                yield _Piece(kernel, given, members[order[first * LANES : (first + size) * LANES]])
+                yield kernel, given, members[order[first * LANES : (first + size) * LANES]]
 
-    def _play_piece(self, piece: _Piece) -> None:
-        """Call a kernel, and keep the sums of its runs."""
-        *_, blocks, marks = piece.given
+    def _play_piece(self, kernel: Any, given: tuple[Any, ...], members: np.ndarray) -> None:
+        """Call a kernel, and store the sums of its runs."""
+        *_, blocks, marks = given
         curves = np.empty((len(blocks), len(marks), 2, LANES))
         # Sums that are not finite are found later.
         with np.errstate(all="ignore"):
-            piece.kernel(*piece.given, curves)
+            kernel(*given, curves)
         sums = curves.transpose(0, 3, 1, 2).reshape(-1, len(marks), 2)
-        self.sums[piece.members] = sums[: len(piece.members)]
+        self.sums[members] = sums[: len(members)]
 
 
 def _check_learners(learners: Sequence[Any], costs: Costs) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple
 
 import numpy as np
 
-from klazy.base.checks import Array, InvalidInput, file_path, positive
+from klazy.base.checks import Array, InvalidInput, file_path, instance, positive
 from klazy.base.html import load_macros, show_card
 from klazy.base.install import explain_missing
 from klazy.base.svg import draw_sparkline
@@ -426,8 +426,7 @@ class Trace(Generic[S]):
 
 def check_trace(trace: Any) -> None:
     """Reject anything but a trace."""
-    if not isinstance(trace, Trace):
-        raise InvalidInput(f"trace must be what run returned, got {trace!r}.")
+    instance(trace, "trace", Trace, "what run returned")
 
 
 def check_from_start(trace: Any) -> None:

@@ -66,12 +66,8 @@ class Certificate:
         return float(self.worst_case[-1] - self.regret[-1])
 
     def __str__(self) -> str:
-        named = {
-            "regret": self.regret,
-            **self.terms,
-            "realised certificate": self.realised,
-            "Theorem 5": self.worst_case,
-        }
+        named = {"regret": self.regret} | self.terms
+        named |= {"realised certificate": self.realised, "Theorem 5": self.worst_case}
         return "\n".join(f"{name:32}{curve[-1]:14.6g}" for name, curve in named.items())
 
     __repr__ = __str__

@@ -69,9 +69,7 @@ class Diagnosis:
         for name, bound in (("stability", self.stability_bound), ("variance", self.variance_bound)):
             known = np.isfinite(bound)
             if known.any():
-                paid = float(self.moved[known].sum())
-                allowed = float(bound[known].sum())
-                greedy = float(self.greedy_bound[known].sum())
+                paid, allowed, greedy = (each[known].sum() for each in (self.moved, bound, self.greedy_bound))
                 lines.append(
                     f"In {known.mean():.1%} of the rounds the {name} bound speaks: moved {paid:.4g}, at most {allowed:.4g}; "
                     f"the bound of a greedy step is {greedy:.4g}."

@@ -59,14 +59,11 @@ class Resonance:
         return int(self.lengths[np.argmin(self.lazy - self.greedy)])
 
     def __str__(self) -> str:
-        named = {
-            "most": int(np.argmax(self.lazy - self.greedy)),
-            "least": int(np.argmin(self.lazy - self.greedy)),
-        }
+        extra = self.lazy - self.greedy
         texts = [
             f"Compared with greedy, phases of {self.lengths[i]} hurt {how}: "
             f"{self.lazy[i]:.3g} a round against {self.greedy[i]:.3g}."
-            for how, i in named.items()
+            for how, i in (("most", extra.argmax()), ("least", extra.argmin()))
         ]
         return "\n".join(texts)
 
