@@ -16,8 +16,8 @@ from numpy.typing import ArrayLike
 from klazy.base.checks import Array, InvalidInput
 from klazy.costs import Costs, as_costs
 from klazy.game.device import choose_device, find_gpu_obstacle, play_learners
-from klazy.game.game import Game, check_family, check_learner, count_workers, split_sequences
-from klazy.game.plan import find_distinct, group_runs, make_marks, number_equal, write_program
+from klazy.game.game import Game, check_family, check_learner, count_workers
+from klazy.game.plan import find_distinct, group_runs, list_sequences, make_marks, number_equal, write_program
 from klazy.game.run import follow_rows, is_short, knows_rows, run_many
 from klazy.kernels.codes import LANES, LINEAR, UNROLLED_DIM, code_of
 from klazy.kernels.layout import MANY, fill_lanes, find_missing_part, lay_blocks, rule_of
@@ -124,7 +124,7 @@ def run_batch(
     chosen = choose_device(device)
     if not isinstance(learners, Sequence) or not learners:
         raise InvalidInput(f"learners must be a list such as [GD(L2Ball(5), 1.0)], got {learners!r}.")
-    sequences, which = _list_sequences(learners, costs)
+    sequences, which = list_sequences(learners, costs)
     workers = count_workers(jobs)
     # One sequence to a thread, if there are several.
     share = 1 if len(sequences) > 1 else workers
@@ -161,19 +161,6 @@ def _name_share(chosen: np.ndarray, of_all: str, of_none: str) -> str:
     if chosen.all():
         return of_all
     return "mixed" if chosen.any() else of_none
-
-
-def _list_sequences(learners: Sequence[Any], costs: Any) -> tuple[list[Any], np.ndarray]:
-    """Return the distinct sequences, and which of them each learner plays."""
-    count = len(learners)
-    sequences = split_sequences(costs)
-    if sequences is None:
-        return [costs], np.zeros(count, dtype=int)
-    if len(sequences) != count:
-        raise InvalidInput(
-            f"costs must be one sequence, or one for each of {count} learners, got {len(sequences)}."
-        )
-    return find_distinct(sequences)
 
 
 def _check_lengths(groups: list[tuple[np.ndarray, _Runs]]) -> None:

@@ -16,14 +16,7 @@ from klazy.base.checks import Array, InvalidInput, one_of
 from klazy.base.install import advise_install
 from klazy.game.plan import group_runs, number_equal, write_program
 from klazy.kernels import codes
-from klazy.kernels.layout import (
-    LEADER,
-    MANY,
-    EnsembleLayout,
-    LeaderLayout,
-    find_missing_part,
-    rule_of,
-)
+from klazy.kernels.layout import LEADER, MANY, EnsembleLayout, LeaderLayout, find_missing_part, rule_of
 from klazy.kernels.rules import RULES
 from klazy.movement import Movement
 

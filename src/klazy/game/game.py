@@ -2,7 +2,6 @@
 
 import math
 import os
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -157,15 +156,6 @@ def check_delays(delays: Any, T: int | None = None) -> Array:
 def check_learner(learner: Any, name: str) -> Learner[Any]:
     """Check that this is a learner."""
     return instance(learner, name, Learner, "a Learner such as GD(L2Ball(5), 1.0)")
-
-
-def split_sequences(costs: Any) -> list[Any] | None:
-    """Return the sequences in ``costs``, or None if it is one: what comes first in a list says which."""
-    if isinstance(costs, Sequence) and costs:
-        is_many = isinstance(costs[0], Costs) or count_axes(costs[0]) == 2
-    else:
-        is_many = count_axes(costs) == 3
-    return list(costs) if is_many else None
 
 
 def count_workers(jobs: Any) -> int:

@@ -5,11 +5,22 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from klazy.base.checks import Array, integer, number
+from klazy.base.checks import Array, InvalidInput, integer, number
+from klazy.costs import Costs
+from klazy.game.game import count_axes
 from klazy.kernels import codes
 from klazy.kernels.layout import RULE_CODES, write_rows
 from klazy.kernels.rules import RULES
 from klazy.movement import Movement
+
+
+def split_sequences(costs: Any) -> list[Any] | None:
+    """Return the sequences in ``costs``, or None if it is one: what comes first in a list says which."""
+    if isinstance(costs, Sequence) and costs:
+        is_many = isinstance(costs[0], Costs) or count_axes(costs[0]) == 2
+    else:
+        is_many = count_axes(costs) == 3
+    return list(costs) if is_many else None
 
 
 def find_distinct(objects: Sequence[Any]) -> tuple[list[Any], np.ndarray]:
@@ -25,6 +36,19 @@ def number_equal(objects: Sequence[Any]) -> np.ndarray:
     numbers: dict[Any, int] = {}
     equal = [numbers.setdefault(each, len(numbers)) for each in distinct]
     return np.array(equal, dtype=int)[place]
+
+
+def list_sequences(learners: Sequence[Any], costs: Any) -> tuple[list[Any], np.ndarray]:
+    """Return the distinct sequences, and which of them each learner plays."""
+    count = len(learners)
+    sequences = split_sequences(costs)
+    if sequences is None:
+        return [costs], np.zeros(count, dtype=int)
+    if len(sequences) != count:
+        raise InvalidInput(
+            f"costs must be one sequence, or one for each of {count} learners, got {len(sequences)}."
+        )
+    return find_distinct(sequences)
 
 
 class RunKind(NamedTuple):

@@ -19,15 +19,8 @@ from numpy.typing import ArrayLike
 from klazy.base.checks import Array, InvalidInput, instance, one_of, rows
 from klazy.base.options import explain_arguments
 from klazy.costs import Costs, as_costs, rounds_of
-from klazy.game.game import (
-    Game,
-    check_delays,
-    check_family,
-    check_learner,
-    count_workers,
-    find_rows,
-    split_sequences,
-)
+from klazy.game.game import Game, check_delays, check_family, check_learner, count_workers, find_rows
+from klazy.game.plan import split_sequences
 from klazy.game.trace import Totals, Trace
 from klazy.kernels.codes import code_of
 from klazy.kernels.layout import find_missing_part, layout_of
