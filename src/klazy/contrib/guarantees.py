@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from itertools import accumulate
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,7 +16,7 @@ from klazy.game.trace import Trace, check_from_start
 from klazy.movement import TVMovement
 from klazy.theory.bounds import check_known, check_range, sigma_star
 from klazy.theory.certificates import CERTIFIED_FORMS, bound_run, find_smoothed
-from klazy.theory.diagnosis import find_rising_sigmas, replay
+from klazy.theory.diagnosis import find_rising_sigmas, list_states
 
 _BLOCK_COUNTS = 400  # numbers of blocks among which a lower bound is searched
 _USE_ROUNDING = 1e-9
@@ -270,8 +269,10 @@ def certify_long_term(trace: Trace, u: ArrayLike) -> LongTermCertificate:
 
 def _follow_price(learner: LongTerm, over: Array) -> Array:
     """Compute p_1, ..., p_{T+1}."""
-    rises = (learner.eta * over).tolist()
-    return np.array(list(accumulate(rises, lambda price, rise: max(0.0, price + rise), initial=0.0)))
+    prices = [0.0]
+    for use in over.tolist():
+        prices.append(max(0.0, prices[-1] + learner.eta * use))
+    return np.array(prices)
 
 
 class MirrorCertificate(NamedTuple):
@@ -343,7 +344,7 @@ def certify_mirror(trace: Trace, u: ArrayLike) -> MirrorCertificate:
                 f"Mix it with an even split: (1 - floor) * {name} + floor * total / d"
             )
     g = trace.gradients()
-    states = replay(learner, g)
+    states = list_states(learner, g)
     z = np.array([state.z for state in states])
     normals = np.array([state.n for state in states])
     sigma = find_rising_sigmas(learner, g)

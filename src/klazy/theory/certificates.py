@@ -21,7 +21,7 @@ from klazy.game.trace import Trace, check_from_start
 from klazy.learners import Delayed, Leader, Learner, Reluctant, SAder
 from klazy.learners.better import BetterOfTwo
 from klazy.theory.bounds import order_feedback
-from klazy.theory.diagnosis import compare_with_hints, find_rising_sigmas, normals_of, phases_of, replay
+from klazy.theory.diagnosis import compare_with_hints, find_rising_sigmas, list_states, normals_of, phases_of
 
 if TYPE_CHECKING:
     from klazy.show import Figure
@@ -163,7 +163,7 @@ def _bound_delayed(
     """Bound a delayed run by the bounds of the learner inside, in the order of arrival, and the cost of lateness."""
     order = order_feedback(trace.kept.get("delays", np.zeros(len(g))))
     s = order.rounds
-    z = np.array([state.x for state in replay(learner.learner, g[s])])
+    z = np.array([state.x for state in list_states(learner.learner, g[s])])
     size = np.linalg.norm(g, axis=1)
     come = np.searchsorted(order.ends, np.arange(len(g)), side="right")  # feedback by the end of each round
     inner = None
@@ -237,7 +237,7 @@ class _Form(NamedTuple):
     center: Array  # c_t
     used: Array  # sigma in I
     limit: Array | float  # a bound on the gradients or normals in s_t
-    ends: np.ndarray  # whether a phase ends with round t < T
+    ends: np.ndarray | None = None  # whether a phase ends with round t < T
 
 
 def _shift_back(sigma: Array) -> Array:
@@ -247,14 +247,12 @@ def _shift_back(sigma: Array) -> Array:
 
 def _centred_form(learner: Any, x: Array, g: Array, sigma: Array) -> _Form:
     center = np.broadcast_to(x[0], g.shape)
-    no_end = np.zeros(len(g) - 1, dtype=bool)
-    return _Form(np.zeros_like(g[1:]), x[1:-1], center, _shift_back(sigma), 0.0, no_end)
+    return _Form(np.zeros_like(g[1:]), x[1:-1], center, _shift_back(sigma), 0.0)
 
 
 def _memory_form(learner: Any, x: Array, g: Array, sigma: Array) -> _Form:
     n = normals_of(learner, x, g, sigma)[1:]
-    no_end = np.zeros(len(g) - 1, dtype=bool)
-    return _Form(-n, x[1:-1], x[:-1], sigma, np.linalg.norm(n, axis=1), no_end)
+    return _Form(-n, x[1:-1], x[:-1], sigma, np.linalg.norm(n, axis=1))
 
 
 def _anchored_form(learner: Any, x: Array, g: Array, sigma: Array) -> _Form:
@@ -271,6 +269,8 @@ def _price_jumps(form: _Form, x: Array, u: Array, sigma: Array) -> Array:
     """Compute <s_t, u_{t+1} - u_t> for t < T, or less where a phase ends."""
     middle = (u[1:] + u[:-1]) / 2.0
     price = np.vecdot(form.held + sigma[:-1, None] * (middle - form.pulled), np.diff(u, axis=0))
+    if form.ends is None:
+        return price
     # Where a phase ends, the old objective is at its minimum, and a new one around that point replaces it.
     ends = form.ends
     after = x[1:-1][ends]

@@ -69,7 +69,9 @@ class Diagnosis:
         for name, bound in (("stability", self.stability_bound), ("variance", self.variance_bound)):
             known = np.isfinite(bound)
             if known.any():
-                paid, allowed, greedy = (each[known].sum() for each in (self.moved, bound, self.greedy_bound))
+                paid = self.moved[known].sum()
+                allowed = bound[known].sum()
+                greedy = self.greedy_bound[known].sum()
                 lines.append(
                     f"In {known.mean():.1%} of the rounds the {name} bound speaks: moved {paid:.4g}, at most {allowed:.4g}; "
                     f"the bound of a greedy step is {greedy:.4g}."
@@ -210,7 +212,7 @@ def compare_with_hints(x: Array, g: Array, hints: Array | None) -> tuple[Array, 
     return g - h[:-1], h
 
 
-def replay(learner: Any, g: Array) -> list[Any]:
+def list_states(learner: Any, g: Array) -> list[Any]:
     """Play these gradients, and return all states, the one after the last included."""
     return list(accumulate(g, learner.step, initial=learner.init()))
 
