@@ -664,19 +664,9 @@ class _Planner(LookAhead):
         """
         if self.forecast is None:
             return game.costs.window(t, last)
-        rounds = range(t, last + 1)
         if callable(self.forecast):
-            expected = as_costs(self.forecast(t, last))
-        else:
-            rounds = range(1, game.costs.T + 1)
-            expected = as_costs(self.forecast)
-        if (expected.T, expected.dim) != (len(rounds), game.costs.dim):
-            wanted = (len(rounds), game.costs.dim)
-            raise InvalidInput(
-                f"The forecast of rounds {rounds[0]} to {rounds[-1]} must have shape {wanted}, "
-                f"got {(expected.T, expected.dim)}."
-            )
-        return expected if callable(self.forecast) else expected.window(t, last)
+            return _check_forecast(self.forecast(t, last), t, last, game)
+        return _check_forecast(self.forecast, 1, game.costs.T, game).window(t, last)
 
     def plan(self, game: Game, t: int, last: int, at: Array | None) -> Array:
         """Plan some rounds from a point.
@@ -709,6 +699,17 @@ class _Planner(LookAhead):
             if self.gap is not None or short.best.gap > LOOSE:
                 raise
             return short.best.u
+
+
+def _check_forecast(forecast: Any, first: int, last: int, game: Game) -> Costs:
+    """Return a forecast of these rounds as costs, or reject one of another shape."""
+    expected = as_costs(forecast)
+    given = (expected.T, expected.dim)
+    wanted = (last - first + 1, game.costs.dim)
+    if given != wanted:
+        message = f"The forecast of rounds {first} to {last} must have shape {wanted}, got {given}."
+        raise InvalidInput(message)
+    return expected
 
 
 class RecedingHorizon(_Planner):

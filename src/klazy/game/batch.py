@@ -124,28 +124,24 @@ def run_batch(
     chosen = choose_device(device)
     if not isinstance(learners, Sequence) or not learners:
         raise InvalidInput(f"learners must be a list such as [GD(L2Ball(5), 1.0)], got {learners!r}.")
-    sequences, which = list_sequences(learners, costs)
+    sequences = list_sequences(learners, costs)
     workers = count_workers(jobs)
     # One sequence to a thread, if there are several.
     share = 1 if len(sequences) > 1 else workers
     groups = []
-    ends = np.cumsum(np.bincount(which))
-    split = np.split(np.argsort(which, kind="stable"), ends[:-1])
-    for members, sequence in zip(split, sequences, strict=True):
-        played = [learners[i] for i in members.tolist()]
-        groups.append((members, _Runs(played, sequence, movement, checkpoints, share)))
+    for sequence, members in sequences:
+        groups.append(_Runs(members, learners, sequence, movement, checkpoints, share))
     _check_lengths(groups)
     on_gpu = np.zeros(len(learners), dtype=bool)
     if chosen == "cuda":
         on_gpu = _play_on_gpu(learners, groups, is_strict=device == "cuda")
-    marks = groups[0][1].marks
+    marks = groups[0].marks
     sums = np.empty((len(learners), len(marks), 2))
     beside = on_gpu.copy()
 
-    def play_rest(group: tuple[np.ndarray, _Runs]) -> None:
-        members, runs = group
-        beside[members] |= runs.play(on_gpu[members])
-        sums[members] = runs.sums
+    def play_rest(runs: _Runs) -> None:
+        beside[runs.members] |= runs.play(on_gpu[runs.members])
+        sums[runs.members] = runs.sums
 
     with ThreadPoolExecutor(workers) as pool:
         list(pool.map(play_rest, groups))
@@ -163,8 +159,8 @@ def _name_share(chosen: np.ndarray, of_all: str, of_none: str) -> str:
     return "mixed" if chosen.any() else of_none
 
 
-def _check_lengths(groups: list[tuple[np.ndarray, _Runs]]) -> None:
-    lengths = {runs.costs.T for _, runs in groups}
+def _check_lengths(groups: list[_Runs]) -> None:
+    lengths = {runs.costs.T for runs in groups}
     if len(lengths) > 1:
         raise InvalidInput(
             f"All sequences of costs must have one length, got {min(lengths)} to {max(lengths)} rounds. "
@@ -172,16 +168,14 @@ def _check_lengths(groups: list[tuple[np.ndarray, _Runs]]) -> None:
         )
 
 
-def _play_on_gpu(
-    learners: Sequence[Any], groups: list[tuple[np.ndarray, _Runs]], *, is_strict: bool
-) -> np.ndarray:
+def _play_on_gpu(learners: Sequence[Any], groups: list[_Runs], *, is_strict: bool) -> np.ndarray:
     """Play the runs that a GPU can play, and return which these are; ``is_strict`` rejects others."""
     players, numbers = find_distinct(learners)
     able = np.zeros(len(learners), dtype=bool)
     obstacles: dict[tuple[int, int | None], str | None] = {}
-    for members, runs in groups:
+    for runs in groups:
         code = code_of(runs.costs)
-        for i, player in zip(members.tolist(), numbers[members].tolist(), strict=True):
+        for i, player in zip(runs.members.tolist(), numbers[runs.members].tolist(), strict=True):
             if (player, code) not in obstacles:
                 movement = runs.movement_of(players[player])
                 obstacles[player, code] = find_gpu_obstacle(players[player], runs.costs, movement)
@@ -191,31 +185,36 @@ def _play_on_gpu(
                 raise InvalidInput(
                     f"A GPU cannot play learners[{i}]: {obstacle}. Use device='auto' or 'cpu'."
                 )
-    first = groups[0][1]
-    movements = [first.movement_of(player) for player in players]
-    sequences = [runs.costs.arrays()[0] for _, runs in groups]
-    who = [numbers[members[able[members]]] for members, _ in groups]
-    found = play_learners(players, movements, sequences, who, first.marks)
-    for (members, runs), sums in zip(groups, found, strict=True):
-        runs.sums[able[members]] = sums
+    movements = [groups[0].movement_of(player) for player in players]
+    sequences = [runs.costs.arrays()[0] for runs in groups]
+    who = [numbers[runs.members[able[runs.members]]] for runs in groups]
+    found = play_learners(players, movements, sequences, who, groups[0].marks)
+    for runs, sums in zip(groups, found, strict=True):
+        runs.sums[able[runs.members]] = sums
     return able
 
 
 class _Runs:
-    """The runs on one sequence, checked, and their sums at each mark, of shape (n, marks, 2)."""
+    """The runs on one sequence, checked, and their sums at each mark, of shape (n, marks, 2).
 
-    def __init__(self, learners: Any, costs: Any, movement: Any, checkpoints: Any, workers: int) -> None:
+    ``members`` says which of all runs they are.
+    """
+
+    def __init__(
+        self, members: np.ndarray, learners: Any, costs: Any, movement: Any, checkpoints: Any, workers: int
+    ) -> None:
         known = as_costs(costs)
-        _check_learners(learners, known)
-        game = Game.check(learners[0].domain, known, movement)
-        self.learners: Sequence[Any] = learners
+        self.members = members
+        self.learners = [learners[i] for i in members.tolist()]
+        _check_learners(self.learners, known)
+        game = Game.check(self.learners[0].domain, known, movement)
         self.costs = game.costs
         self.given = movement
         self.movement = game.movement
         self.weights = game.weights
         self.workers = workers
         self.marks = make_marks(checkpoints, known.T)
-        self.sums = np.empty((len(learners), len(self.marks), 2))
+        self.sums = np.empty((len(members), len(self.marks), 2))
         self._lanes: dict[tuple[Any, ...], bool] = {}
 
     def movement_of(self, learner: Any) -> Movement:

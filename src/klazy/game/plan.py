@@ -38,17 +38,24 @@ def number_equal(objects: Sequence[Any]) -> np.ndarray:
     return np.array(equal, dtype=int)[place]
 
 
-def list_sequences(learners: Sequence[Any], costs: Any) -> tuple[list[Any], np.ndarray]:
-    """Return the distinct sequences, and which of them each learner plays."""
+def find_places(numbers: np.ndarray) -> list[np.ndarray]:
+    """Return where each of the numbers 0, 1, ... is."""
+    ends = np.cumsum(np.bincount(numbers))
+    return np.split(np.argsort(numbers, kind="stable"), ends[:-1])
+
+
+def list_sequences(learners: Sequence[Any], costs: Any) -> list[tuple[Any, np.ndarray]]:
+    """Return the distinct sequences, each with the learners that play it."""
     count = len(learners)
     sequences = split_sequences(costs)
     if sequences is None:
-        return [costs], np.zeros(count, dtype=int)
+        return [(costs, np.arange(count))]
     if len(sequences) != count:
         raise InvalidInput(
             f"costs must be one sequence, or one for each of {count} learners, got {len(sequences)}."
         )
-    return find_distinct(sequences)
+    distinct, number = find_distinct(sequences)
+    return list(zip(distinct, find_places(number), strict=True))
 
 
 class RunKind(NamedTuple):
@@ -71,8 +78,7 @@ def group_runs(rows: Array, few: float) -> dict[RunKind, np.ndarray]:
     rings = np.where(np.isin(rows[:, codes.RULE], with_ring), rows[:, codes.OWN], 0.0)
     about = np.column_stack((rows[:, [codes.RULE, codes.SCHEDULE, codes.MEMORY]], rings, rows[:, codes.B]))
     distinct, place = np.unique(about, axis=0, return_inverse=True)
-    ends = np.cumsum(np.bincount(place.ravel()))
-    groups = np.split(np.argsort(place.ravel(), kind="stable"), ends[:-1])
+    groups = find_places(place.ravel())
     kinds: dict[RunKind, np.ndarray] = {}
     rare: dict[RunKind, list[RunKind]] = {}
     for (rule, schedule, memory, ring, offset), runs in zip(distinct.tolist(), groups, strict=True):
