@@ -11,7 +11,6 @@ import math
 import numbers
 import os
 import sys
-from itertools import chain
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -39,7 +38,9 @@ def check_depth(value: dict[str, Any]) -> None:
     """Reject an object of JSON that is nested too deep."""
     level: list[Any] = [value]
     for _ in range(DEEPEST):
-        members = chain.from_iterable(each.values() if isinstance(each, dict) else each for each in level)
+        members: list[Any] = []
+        for each in level:
+            members += each.values() if isinstance(each, dict) else each
         level = [member for member in members if isinstance(member, dict | list)]
         if not level:
             return

@@ -94,9 +94,11 @@ class Config:
 
     def __repr__(self) -> str:
         default = _defaults(type(self))
-        given = {name: value for name, value in self._arguments().items() if not _same(value, default[name])}
-        shown = ", ".join(f"{name}={_text(value)}" for name, value in given.items())
-        return f"{type(self).__name__}({shown})"
+        shown = []
+        for name, value in self._arguments().items():
+            if not _same(value, default[name]):
+                shown.append(f"{name}={_text(value)}")
+        return f"{type(self).__name__}({', '.join(shown)})"
 
     @show_card
     def _repr_html_(self) -> str:

@@ -80,8 +80,10 @@ def _find_unknown(function: Callable[..., Any], args: tuple[Any, ...], options: 
     unknown = next((name for name in options if name not in known), None)
     if unknown is None:
         return None
-    # A class may inherit its constructor: the object has the class that was called.
-    owner = type(args[0]).__name__ if function.__name__ == "__init__" else function.__qualname__
+    owner = function.__qualname__
+    if function.__name__ == "__init__":
+        # A class may inherit its constructor: the object has the class that was called.
+        owner = type(args[0]).__name__
     message = f"{owner}() got an unexpected keyword argument {unknown!r}."
     meant = get_close_matches(unknown, known, n=1)
     return f"{message} Did you mean {meant[0]!r}?" if meant else message

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 from klazy.base.checks import Array, InvalidInput
 from klazy.costs import Costs, as_costs
 from klazy.game.device import choose_device, find_gpu_obstacle, play_learners
-from klazy.game.game import Game, check_family, check_learner, count_workers
+from klazy.game.game import Game, check_family, check_player, count_workers
 from klazy.game.plan import find_distinct, group_runs, list_sequences, make_marks, number_equal, write_program
 from klazy.game.run import follow_rows, is_short, knows_rows, run_many
 from klazy.kernels.codes import LANES, LINEAR, UNROLLED_DIM, code_of
@@ -343,7 +343,7 @@ class _Runs:
 def _check_learners(learners: Sequence[Any], costs: Costs) -> None:
     """Reject a learner that cannot play these costs."""
     for i, learner in enumerate(learners):
-        check_learner(learner, f"learners[{i}]")
+        check_player(learner, f"learners[{i}]")
         check_family(learner, costs)
         if learner.domain.dim != costs.dim:
             raise InvalidInput(

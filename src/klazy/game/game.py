@@ -153,7 +153,7 @@ def check_delays(delays: Any, T: int | None = None) -> Array:
     return given
 
 
-def check_learner(learner: Any, name: str) -> Learner[Any]:
+def check_player(learner: Any, name: str) -> Learner[Any]:
     """Check that this is a learner."""
     return instance(learner, name, Learner, "a Learner such as GD(L2Ball(5), 1.0)")
 

@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike
 from klazy.base.checks import Array, InvalidInput, instance, one_of, rows
 from klazy.base.options import explain_arguments
 from klazy.costs import Costs, as_costs, rounds_of
-from klazy.game.game import Game, check_delays, check_family, check_learner, count_workers, find_rows
+from klazy.game.game import Game, check_delays, check_family, check_player, count_workers, find_rows
 from klazy.game.plan import split_sequences
 from klazy.game.trace import Totals, Trace
 from klazy.kernels.codes import code_of
@@ -139,7 +139,7 @@ def run(
     cost                   0             0
     moved in 1 of 2 rounds
     """
-    known: Any = check_learner(learner, "learner")
+    known: Any = check_player(learner, "learner")
     game = Game.check(known.domain, costs, movement, x0, known)
     check_family(known, game.costs)
     one_of(engine, "engine", ENGINES)
@@ -279,7 +279,7 @@ def run_many(
         raise InvalidInput("learners or costs must be a list. Use run for one learner and one sequence.")
     players: list[Any] = list(learners) if many else [learners]
     for i, learner in enumerate(players):
-        check_learner(learner, f"learners[{i}]")
+        check_player(learner, f"learners[{i}]")
     known = [as_costs(sequence) for sequence in sequences or [costs]]
     pairs = [(learner, sequence) for learner in players for sequence in known]
     engine = one_of(options.get("engine", "auto"), "engine", ENGINES)

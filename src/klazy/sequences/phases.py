@@ -144,7 +144,9 @@ def _make_signs(phases: Any, length: Any, rng: Any) -> list[Array]:
     left = size(phases * length, "phases * length")
     lengths = []
     while left > 0:
-        drawn = length if rng is None else int(rng.integers(-(-length // 2), length + length // 2 + 1))
+        drawn = length
+        if rng is not None:
+            drawn = int(rng.integers(-(-length // 2), length + length // 2 + 1))
         lengths.append(min(drawn, left))
         left -= lengths[-1]
     return [np.full(n, (-1.0) ** i) for i, n in enumerate(lengths)]

@@ -258,8 +258,10 @@ def _memory_form(learner: Any, x: Array, g: Array, sigma: Array) -> _Form:
 def _anchored_form(learner: Any, x: Array, g: Array, sigma: Array) -> _Form:
     start, anchor, held = phases_of(learner, x, g)
     t = np.arange(len(g))
-    limit = (int((t - start).max()) + 1) * float(np.linalg.norm(g, axis=1).max())
-    return _Form(held[:-1], anchor[:-1], anchor, _shift_back(sigma), limit, start[1:] == t[1:])
+    longest = int((t - start).max()) + 1
+    limit = longest * float(np.linalg.norm(g, axis=1).max())
+    ends = start[1:] == t[1:]
+    return _Form(held[:-1], anchor[:-1], anchor, _shift_back(sigma), limit, ends)
 
 
 CERTIFIED_FORMS = {"anchored": _anchored_form, "centred": _centred_form, "memory": _memory_form}

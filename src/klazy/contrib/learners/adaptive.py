@@ -32,7 +32,7 @@ class _Adaptive(Learner[S]):
     movement: L2Movement
 
     def _keep_known(self, domain: Any, G: Any, move_cost: Any, start: ArrayLike | None) -> None:
-        """Check and store what both are told."""
+        """Check and store the arguments of both."""
         check_bounded(check_domain(domain))
         movement = L2Movement(non_negative(move_cost, "move_cost"))
         self._keep(

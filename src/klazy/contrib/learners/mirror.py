@@ -153,7 +153,9 @@ class Entropy(Geometry):
         low = np.full(domain.dim, self.least(domain))
         high = np.full(domain.dim, domain.total)
         # A simplex has neither floors nor caps of its own.
-        return np.maximum(low, getattr(domain, "floor", low)), np.minimum(high, getattr(domain, "cap", high))
+        low = np.maximum(low, getattr(domain, "floor", low))
+        high = np.minimum(high, getattr(domain, "cap", high))
+        return low, high
 
     def to_dual(self, domain: Any, x: Array) -> Array:
         return np.log(np.maximum(x, SMALLEST_SHARE * domain.total))
