@@ -12,12 +12,13 @@ import numbers
 import os
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 Array = NDArray[np.float64]
+Kind = TypeVar("Kind")
 # An array of this size fits into no memory, and NumPy still accepts the number as a size.
 LARGEST_SIZE = 2**53
 
@@ -37,15 +38,12 @@ def check_depth(value: dict[str, Any]) -> None:
     """Reject an object of JSON that is nested too deep."""
     level: list[Any] = [value]
     for _ in range(DEEPEST):
-        inner: list[Any] = []
-        for outer in level:
-            members = outer.values() if isinstance(outer, dict) else outer
-            for member in members:
-                if isinstance(member, dict | list):
-                    inner.append(member)
-        if not inner:
+        members: list[Any] = []
+        for each in level:
+            members += each.values() if isinstance(each, dict) else each
+        level = [member for member in members if isinstance(member, dict | list)]
+        if not level:
             return
-        level = inner
     raise InvalidInput(f"Lists and objects may be nested at most {DEEPEST} levels deep.")
 
 
@@ -107,25 +105,18 @@ def vector(values: ArrayLike, name: str, dim: int | None = None, *, limit: float
     """Return an array of shape ``(dim,)``; of any positive length if ``dim`` is None."""
     array = real_array(values, name, limit=limit)
     if array.ndim != 1 or array.size == 0 or (dim is not None and array.size != dim):
-        wanted = f"({dim},)" if dim is not None else "(d,)"
-        raise InvalidInput(f"{name} must have shape {wanted}, got {array.shape}.")
+        wanted = "d" if dim is None else dim
+        raise InvalidInput(f"{name} must have shape ({wanted},), got {array.shape}.")
     return array
 
 
 def rows(
-    values: ArrayLike,
-    name: str,
-    dim: int | None = None,
-    T: int | None = None,
-    *,
-    limit: float = LARGEST,
+    values: ArrayLike, name: str, dim: int | None = None, T: int | None = None, *, limit: float = LARGEST
 ) -> Array:
     """Return an array of shape ``(T, dim)``, one row per round."""
     array = real_array(values, name, limit=limit)
-    fits = (
-        array.ndim == 2 and array.size > 0 and dim in (None, array.shape[-1]) and T in (None, array.shape[0])
-    )
-    if not fits:
+    is_table = array.ndim == 2 and array.size > 0
+    if not is_table or T not in (None, len(array)) or dim not in (None, array.shape[1]):
         wanted = f"({T or 'T'}, {dim or 'd'})"
         raise InvalidInput(f"{name} must have shape {wanted}, one row per round, got {array.shape}.")
     return array
@@ -218,6 +209,13 @@ def seeded(seed: Any) -> "np.random.Generator":  # quoted: numpy.random loads sl
         return np.random.default_rng(seed)
     except (TypeError, ValueError):
         raise InvalidInput(f"seed must be what numpy.random.default_rng accepts, got {seed!r}.") from None
+
+
+def instance(value: Any, name: str, kind: type[Kind], wanted: str, remedy: str = "") -> Kind:
+    """Return ``value`` if it is of this class; ``wanted`` says so in words: "a Learner such as GD(L2Ball(5), 1.0)"."""
+    if not isinstance(value, kind):
+        raise InvalidInput(f"{name} must be {wanted}, got {value!r}. {remedy}".rstrip())
+    return value
 
 
 def one_of(value: str, name: str, allowed: tuple[str, ...]) -> str:

@@ -94,11 +94,10 @@ class Config:
 
     def __repr__(self) -> str:
         default = _defaults(type(self))
-        shown = [
-            f"{name}={_text(value)}"
-            for name, value in self._arguments().items()
-            if not _same(value, default[name])
-        ]
+        shown = []
+        for name, value in self._arguments().items():
+            if not _same(value, default[name]):
+                shown.append(f"{name}={_text(value)}")
         return f"{type(self).__name__}({', '.join(shown)})"
 
     @show_card
@@ -111,8 +110,8 @@ class Config:
         """Return the card's content, given the table of the arguments."""
         return arguments
 
-    def __eq__(self, other: object) -> bool:
-        if type(other) is not type(self) or not isinstance(other, Config):
+    def __eq__(self, other: Any) -> bool:
+        if type(other) is not type(self):
             return NotImplemented
         theirs = other._arguments()
         return all(_same(value, theirs[name]) for name, value in self._arguments().items())
@@ -202,9 +201,9 @@ def _find(cls: type, name: str) -> Any:
 
 
 def _same(a: Any, b: Any) -> bool:
-    if isinstance(a, np.ndarray) or isinstance(b, np.ndarray):
-        return type(a) is type(b) and np.array_equal(a, b)
-    return type(a) is type(b) and a == b
+    if type(a) is not type(b):
+        return False
+    return np.array_equal(a, b) if isinstance(a, np.ndarray) else a == b
 
 
 def _text(value: Any) -> str:
@@ -251,11 +250,9 @@ def _members(configs: tuple[Config, ...]) -> str:
         common = [name for name in names if len({arguments.get(name) for arguments in given}) == 1]
     rows = []
     for i, (config, arguments) in enumerate(zip(configs, given, strict=True)):
-        row: dict[str, Any] = {"": i, "class": type(config).__name__}
-        for name in names:
-            if name not in common:
-                row[name] = shorten(arguments.get(name, ""), _CARD_WIDTH, placeholder=" ...")
-        rows.append(row)
+        texts = {name: arguments.get(name, "") for name in names if name not in common}
+        short = {name: shorten(text, _CARD_WIDTH, placeholder=" ...") for name, text in texts.items()}
+        rows.append({"": i, "class": type(config).__name__} | short)
     parts = load_macros()
     table = parts.table(rows)
     if not common:
@@ -267,10 +264,8 @@ def _members(configs: tuple[Config, ...]) -> str:
 def _plain(value: Any) -> Any:
     if isinstance(value, Config):
         return value.to_dict()
-    if isinstance(value, np.ndarray):
+    if isinstance(value, np.ndarray | np.generic):
         return value.tolist()
-    if isinstance(value, np.generic):
-        return value.item()
     if isinstance(value, tuple):
         return [_plain(item) for item in value]
     if value is None or isinstance(value, bool | int | float | str):
@@ -286,18 +281,13 @@ def _build(cls: type, data: dict[str, Any]) -> Any:
         raise InvalidInput(
             f"No {cls.__name__} of class {name!r} is known. Import the module that defines it."
         )
-    arguments = {}
-    for key, value in data.items():
-        if key != "class":
-            arguments[key] = _rebuild(value) if isinstance(value, dict | list) else value
-    return kind(**arguments)
+    return kind(**{key: _rebuild(value) for key, value in data.items() if key != "class"})
 
 
-def _rebuild(value: dict[str, Any] | list[Any]) -> Any:
-    """Build the configurations in an object or a list of JSON."""
+def _rebuild(value: Any) -> Any:
+    """Build the configurations in a value of JSON."""
     if isinstance(value, dict):
         return _build(Config, value)
-    built = []
-    for item in value:
-        built.append(_rebuild(item) if isinstance(item, dict | list) else item)
-    return built
+    if isinstance(value, list):
+        return [_rebuild(item) for item in value]
+    return value

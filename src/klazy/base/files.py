@@ -25,13 +25,9 @@ def write_durably(path: Path, data: bytes) -> None:
     except BaseException:
         partial.unlink(missing_ok=True)
         raise
-    sync_folder(path.parent)
-
-
-def sync_folder(folder: Path) -> None:
-    """Make the names in a folder durable; systems without O_DIRECTORY have no way to ask for it."""
+    # Make the name durable, too; systems without O_DIRECTORY have no way to ask for it.
     if hasattr(os, "O_DIRECTORY"):
-        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+        descriptor = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
         try:
             os.fsync(descriptor)
         finally:
@@ -61,10 +57,7 @@ def _lock_by_file(file: Any, wait: bool) -> None:
     """Lock a file on POSIX systems."""
     import fcntl
 
-    how = fcntl.LOCK_EX
-    if not wait:
-        how |= fcntl.LOCK_NB
-    fcntl.flock(file, how)
+    fcntl.flock(file, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
 def _lock_by_range(file: Any, wait: bool) -> None:

@@ -11,7 +11,7 @@ from functools import cache, wraps
 from importlib.util import find_spec
 from typing import Any
 
-from klazy.base.install import make_missing
+from klazy.base.install import explain_missing
 
 NUMERIC = re.compile(r"[-+]?[\d.,]+( ?[kMG%])?")
 
@@ -41,10 +41,8 @@ def show_card(make: Callable[[Any], str]) -> Callable[[Any], str | None]:
 @cache
 def load_environment() -> Any:
     """Return the one environment of all templates."""
-    try:
+    with explain_missing("page", "jinja2", "cli"):
         from jinja2 import Environment, PackageLoader, StrictUndefined
-    except ImportError as missing:
-        raise make_missing("page", "jinja2", "cli") from missing
     environment = Environment(
         loader=PackageLoader("klazy"),
         autoescape=True,

@@ -2,7 +2,8 @@
 
 import json
 import shlex
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -31,13 +32,11 @@ def advise_install(extra: str) -> str:
         A line for a shell.
     """
     place, is_editable = find_origin()
-    if place is None:
-        return f"pip install 'klazy[{extra}]'"
-    if "://" in place:
-        return f"pip install {shlex.quote(f'klazy[{extra}] @ {place}')}"
-    if is_editable:
-        return f"pip install --editable {shlex.quote(f'{place}[{extra}]')}"
-    return f"pip install {shlex.quote(f'{place}[{extra}]')}"
+    wanted = f"{place or 'klazy'}[{extra}]"
+    if place is not None and "://" in place:
+        wanted = f"klazy[{extra}] @ {place}"
+    option = "--editable " if is_editable else ""
+    return f"pip install {option}{shlex.quote(wanted)}"
 
 
 class MissingPackage(ImportError):
@@ -47,6 +46,15 @@ class MissingPackage(ImportError):
 def make_missing(owner: str, package: str | None, extra: str, *, verb: str = "needs") -> MissingPackage:
     """Make the error for a missing package, with the command that installs it."""
     return MissingPackage(f"{owner} {verb} {package}, which is not installed. Run: {advise_install(extra)}")
+
+
+@contextmanager
+def explain_missing(owner: str, package: str, extra: str) -> Iterator[None]:
+    """Say which extra has the package, if an import in this block fails."""
+    try:
+        yield
+    except ImportError as missing:
+        raise make_missing(owner, package, extra) from missing
 
 
 def import_later(module: str, name: str, later: Mapping[str, tuple[str, str]]) -> Any:
@@ -114,7 +122,6 @@ def read_origin(installed: "Distribution") -> tuple[str | None, bool]:
     if "dir_info" in origin:
         return url2pathname(urlsplit(address).path), origin["dir_info"].get("editable", False)
     if "vcs_info" in origin:
-        kind = origin["vcs_info"]["vcs"]
-        commit = origin["vcs_info"]["commit_id"]
-        return f"{kind}+{address}@{commit}", False
+        source = origin["vcs_info"]
+        return f"{source['vcs']}+{address}@{source['commit_id']}", False
     return address, False

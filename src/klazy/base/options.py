@@ -77,13 +77,13 @@ def _find_unknown(function: Callable[..., Any], args: tuple[Any, ...], options: 
     if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
         return None
     known = [parameter.name for parameter in parameters if parameter.name != "self"]
+    unknown = next((name for name in options if name not in known), None)
+    if unknown is None:
+        return None
     owner = function.__qualname__
     if function.__name__ == "__init__":
         # A class may inherit its constructor: the object has the class that was called.
         owner = type(args[0]).__name__
-    for name in options:
-        if name not in known:
-            message = f"{owner}() got an unexpected keyword argument {name!r}."
-            meant = get_close_matches(name, known, n=1)
-            return f"{message} Did you mean {meant[0]!r}?" if meant else message
-    return None
+    message = f"{owner}() got an unexpected keyword argument {unknown!r}."
+    meant = get_close_matches(unknown, known, n=1)
+    return f"{message} Did you mean {meant[0]!r}?" if meant else message

@@ -36,11 +36,9 @@ class Plot:
         self._curves = curves
         at = _spread(len(t), points)
         values = np.array([curve[at] for curve in curves.values()])
-        self._low = float(values.min())
-        self._high = float(values.max())
-        if from_zero:
-            self._low = min(self._low, 0.0)
-            self._high = max(self._high, 0.0)
+        shown = np.append(values, 0.0) if from_zero else values
+        self._low = float(shown.min())
+        self._high = float(shown.max())
         self._span = (self._high - self._low) or 1.0
         self._duration = float(t[-1] - t[0]) or 1.0
         across = self._across(t[at])

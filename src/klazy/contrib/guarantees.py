@@ -8,15 +8,15 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from klazy.base.checks import Array, InvalidInput, integer, positive
+from klazy.base.checks import Array, InvalidInput, instance, integer
 from klazy.contrib.learners.mirror import Entropy, MirrorMemory
 from klazy.contrib.learners.wrappers import LongTerm
-from klazy.game.regret import check_comparator, regret
+from klazy.game.regret import check_comparator
 from klazy.game.trace import Trace, check_from_start
 from klazy.movement import TVMovement
 from klazy.theory.bounds import check_known, check_range, sigma_star
-from klazy.theory.certificates import CERTIFIED_FORMS, bound_run
-from klazy.theory.diagnosis import find_rising_sigmas
+from klazy.theory.certificates import CERTIFIED_FORMS, bound_run, find_smoothed
+from klazy.theory.diagnosis import find_rising_sigmas, list_states
 
 _BLOCK_COUNTS = 400  # numbers of blocks among which a lower bound is searched
 _USE_ROUNDING = 1e-9
@@ -45,7 +45,7 @@ def budget_sigma(T: int, G: float, R: float, P: float, S: float) -> float:
     100.0
     """
     free = sigma_star(T, G, R, P, move_cost=0.0)
-    return max(T * G / _check_budget(S), free)
+    return max(T * G / check_range(S, "S"), free)
 
 
 def budgeted_bound(T: int, G: float, R: float, P: float, S: float) -> float:
@@ -74,7 +74,7 @@ def budgeted_bound(T: int, G: float, R: float, P: float, S: float) -> float:
     >>> budgeted_bound(T=1000, G=1.0, R=1.0, P=0.0, S=10.0)
     55.0
     """
-    T, G, R, P, _ = check_known(T, G, R, P, 0.0)
+    T, G, R, P, _ = check_known(T, G, R, P)
     sigma = budget_sigma(T, G, R, P, S)
     return T * G * G / (2.0 * sigma) + sigma * (R * R / 2.0 + 2.0 * R * P)
 
@@ -104,8 +104,8 @@ def budget_lower_bound(T: int, G: float, R: float, S: float) -> float:
     >>> round(budget_lower_bound(T=1000, G=1.0, R=1.0, S=10.0), 1)
     25.7
     """
-    T, G, R, _, _ = check_known(T, G, R, 0.0, 0.0)
-    budget = _check_budget(S)
+    T, G, R, _, _ = check_known(T, G, R)
+    budget = check_range(S, "S")
     counts = np.unique(np.geomspace(1, T, _BLOCK_COUNTS).astype(np.int64)).tolist()
     return max(G * (R * (T // m) * _mean_size(m) - (T // m - 1) * budget) for m in counts)
 
@@ -133,8 +133,7 @@ def switch_bound(T: int, G: float, R: float, P: float, K: int) -> float:
     >>> round(switch_bound(T=1000, G=1.0, R=1.0, P=0.0, K=100), 1)
     144.9
     """
-    T, G, R, P, _ = check_known(T, G, R, P, 0.0)
-    return G * math.sqrt(T * (1.0 + 2.0 * math.ceil(T / _check_moves(K))) * (R * R + 4.0 * R * P))
+    return switch_sigma(T, G, R, P, K) * (R * R + 4.0 * R * P)
 
 
 def switch_sigma(T: int, G: float, R: float, P: float, K: int) -> float:
@@ -155,8 +154,8 @@ def switch_sigma(T: int, G: float, R: float, P: float, K: int) -> float:
     >>> round(switch_sigma(T=1000, G=1.0, R=1.0, P=0.0, K=100), 1)
     144.9
     """
-    T, G, R, P, _ = check_known(T, G, R, P, 0.0)
-    return G * math.sqrt(T * (1.0 + 2.0 * math.ceil(T / _check_moves(K))) / (R * R + 4.0 * R * P))
+    T, G, R, P, _ = check_known(T, G, R, P)
+    return G * math.sqrt(T * (1.0 + 2.0 * math.ceil(T / integer(K, "K"))) / (R * R + 4.0 * R * P))
 
 
 def switch_lower_bound(T: int, G: float, R: float, K: int) -> float:
@@ -182,16 +181,8 @@ def switch_lower_bound(T: int, G: float, R: float, K: int) -> float:
     >>> switch_lower_bound(T=1000, G=1.0, R=1.0, K=99)
     100.0
     """
-    T, G, R, _, _ = check_known(T, G, R, 0.0, 0.0)
-    return G * R * T / math.sqrt(_check_moves(K) + 1.0)
-
-
-def _check_budget(S: Any) -> float:
-    return check_range(positive(S, "S"), "S")
-
-
-def _check_moves(K: Any) -> int:
-    return integer(K, "K")
+    T, G, R, _, _ = check_known(T, G, R)
+    return G * R * T / math.sqrt(integer(K, "K") + 1.0)
 
 
 def _mean_size(m: int) -> float:
@@ -267,11 +258,9 @@ def certify_long_term(trace: Trace, u: ArrayLike) -> LongTermCertificate:
     prices = _follow_price(learner, over)
     h = trace.gradients() + prices[:-1, None] * learner.constraint.gradient(learner.row, trace.x)
     x = np.vstack((trace.x, trace.state.x))
-    known = regret(trace, u)
-    assert known.curves is not None
     own = bound_run(learner.learner, trace.switching, x, h, u, np.zeros(trace.T))
     return LongTermCertificate(
-        known.curves.dynamic + known.curves.switching,
+        find_smoothed(trace, u),
         own.realised + learner.eta / 2.0 * np.cumsum(over**2),
         np.cumsum(over),
         prices[1:] / learner.eta,
@@ -355,7 +344,9 @@ def certify_mirror(trace: Trace, u: ArrayLike) -> MirrorCertificate:
                 f"Mix it with an even split: (1 - floor) * {name} + floor * total / d"
             )
     g = trace.gradients()
-    z, normals = _recall(learner, g)
+    states = list_states(learner, g)
+    z = np.array([state.z for state in states])
+    normals = np.array([state.n for state in states])
     sigma = find_rising_sigmas(learner, g)
     ranges = np.ptp(g, axis=1)
     jumps = np.diff(points, axis=0)
@@ -383,23 +374,10 @@ def _check_run(trace: Trace) -> MirrorMemory:
     learner: Any = trace.source
     if type(learner) is not MirrorMemory or not isinstance(learner.geometry, Entropy):
         raise InvalidInput(f"trace must be of MirrorMemory with Entropy, got {learner!r}. Use certify.")
-    if not isinstance(trace.movement, TVMovement):
-        raise InvalidInput(f"The run's movement must be a TVMovement, got {trace.movement!r}.")
+    instance(trace.movement, "The run's movement", TVMovement, "a TVMovement")
     if np.any(trace.state.hint):
         raise InvalidInput("trace must be of a run without hints.")
     return learner
-
-
-def _recall(learner: MirrorMemory, g: Array) -> tuple[Array, Array]:
-    """Compute the logarithms and normals before the rounds 1, ..., T + 1."""
-    state = learner.init()
-    z = [state.z]
-    normals = [state.n]
-    for row in g:
-        state = learner.step(state, row)
-        z.append(state.z)
-        normals.append(state.n)
-    return np.array(z), np.array(normals)
 
 
 def _diverge(u: Array, z: Array) -> Array:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from klazy.base.checks import Array, InvalidInput, integer, non_negative, positive, rows
+from klazy.base.checks import Array, InvalidInput, instance, integer, non_negative, positive, rows
 from klazy.base.config import Config
 from klazy.base.options import explain_arguments
 from klazy.costs import CallableCosts, Costs, as_costs
@@ -25,6 +25,7 @@ from klazy.hindsight.dynamic import Costly, relax, tabulate
 from klazy.hindsight.optimum import GapNotReached
 from klazy.hindsight.problem import has_steps
 from klazy.learners.base import check_domain
+from klazy.learners.sader import harmonic_prior
 from klazy.movement import DriftedMovement, Movement
 from klazy.sets import Box, ConvexSet
 from klazy.sets.base import check_bounded
@@ -204,8 +205,7 @@ def run_ahead(
     >>> trace.engine, trace.x[:, 0].tolist()
     ('look-ahead', [-1.0, 1.0, 1.0, -1.0])
     """
-    if not isinstance(player, LookAhead):
-        raise InvalidInput(f"player must be a LookAhead, got {player!r}. Use run for learners.")
+    instance(player, "player", LookAhead, "a LookAhead", "Use run for learners.")
     game = Game.check(player.domain, costs, movement, x0)
     game.costs.check_finite()
     x = player.points(game)
@@ -522,9 +522,9 @@ class LookAheadSAder(LookAhead):
             raise InvalidInput(
                 f"movement must be a norm at a price above 0, got {movement!r}. Use L2Movement()."
             )
-        i = np.arange(1, int(np.ceil(0.5 * np.log2(1 + 2 * T))) + 2)
-        prior = (1.0 + 1.0 / len(i)) / (i * (i + 1))
-        return weight * np.sqrt(T) / (2.0 ** (i - 1) * D), prior, float(np.sqrt(8.0 / T) / (weight * D))
+        N = int(np.ceil(0.5 * np.log2(1 + 2 * T))) + 1
+        sigmas = weight * np.sqrt(T) / (2.0 ** np.arange(N) * D)
+        return sigmas, harmonic_prior(N), float(np.sqrt(8.0 / T) / (weight * D))
 
     def experts(self, game: Game) -> tuple[Array, Array]:
         """Play all experts.
@@ -664,19 +664,9 @@ class _Planner(LookAhead):
         """
         if self.forecast is None:
             return game.costs.window(t, last)
-        rounds = range(t, last + 1)
         if callable(self.forecast):
-            expected = as_costs(self.forecast(t, last))
-        else:
-            rounds = range(1, game.costs.T + 1)
-            expected = as_costs(self.forecast)
-        if (expected.T, expected.dim) != (len(rounds), game.costs.dim):
-            wanted = (len(rounds), game.costs.dim)
-            raise InvalidInput(
-                f"The forecast of rounds {rounds[0]} to {rounds[-1]} must have shape {wanted}, "
-                f"got {(expected.T, expected.dim)}."
-            )
-        return expected if callable(self.forecast) else expected.window(t, last)
+            return _check_forecast(self.forecast(t, last), t, last, game)
+        return _check_forecast(self.forecast, 1, game.costs.T, game).window(t, last)
 
     def plan(self, game: Game, t: int, last: int, at: Array | None) -> Array:
         """Plan some rounds from a point.
@@ -709,6 +699,17 @@ class _Planner(LookAhead):
             if self.gap is not None or short.best.gap > LOOSE:
                 raise
             return short.best.u
+
+
+def _check_forecast(forecast: Any, first: int, last: int, game: Game) -> Costs:
+    """Return a forecast of these rounds as costs, or reject one of another shape."""
+    expected = as_costs(forecast)
+    given = (expected.T, expected.dim)
+    wanted = (last - first + 1, game.costs.dim)
+    if given != wanted:
+        message = f"The forecast of rounds {first} to {last} must have shape {wanted}, got {given}."
+        raise InvalidInput(message)
+    return expected
 
 
 class RecedingHorizon(_Planner):

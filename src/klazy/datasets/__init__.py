@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from klazy.base.checks import InvalidInput, integer, one_of, positive
-from klazy.base.install import make_missing
+from klazy.base.install import explain_missing
 from klazy.datasets.sources import SOURCES, Provenance
 
 if TYPE_CHECKING:
@@ -176,10 +176,8 @@ def stock_prices(measure: str = "price") -> "polars.DataFrame":
     """
     measure = one_of(measure, "measure", ("price", "relative"))
     pl = _import_polars("stock_prices")
-    try:
+    with explain_missing("stock_prices", "skfolio", "datasets"):
         from skfolio.datasets import load_sp500_dataset  # pyright: ignore[reportMissingImports]
-    except ImportError as missing:
-        raise make_missing("stock_prices", "skfolio", "datasets") from missing
     table = load_sp500_dataset()
     stocks = {str(name): table[name].to_numpy() for name in table.columns}
     dates = pl.Series(table.index.to_numpy()).cast(pl.Date)
@@ -192,10 +190,8 @@ def stock_prices(measure: str = "price") -> "polars.DataFrame":
 
 def _import_polars(owner: str) -> Any:
     """Import the library when a data set is first needed."""
-    try:
+    with explain_missing(owner, "polars", "cli"):
         import polars
-    except ImportError as missing:
-        raise make_missing(owner, "polars", "cli") from missing
     return polars
 
 

@@ -5,10 +5,9 @@ Runs on one sequence are checked together, then played on a GPU, as lanes of vec
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,8 +16,8 @@ from numpy.typing import ArrayLike
 from klazy.base.checks import Array, InvalidInput
 from klazy.costs import Costs, as_costs
 from klazy.game.device import choose_device, find_gpu_obstacle, play_learners
-from klazy.game.game import Game, check_family, check_learners, count_workers
-from klazy.game.plan import find_distinct, group_runs, make_marks, number_equal, write_program
+from klazy.game.game import Game, check_family, check_player, count_workers
+from klazy.game.plan import find_distinct, group_runs, list_sequences, make_marks, number_equal, write_program
 from klazy.game.run import follow_rows, is_short, knows_rows, run_many
 from klazy.kernels.codes import LANES, LINEAR, UNROLLED_DIM, code_of
 from klazy.kernels.layout import MANY, fill_lanes, find_missing_part, lay_blocks, rule_of
@@ -125,66 +124,43 @@ def run_batch(
     chosen = choose_device(device)
     if not isinstance(learners, Sequence) or not learners:
         raise InvalidInput(f"learners must be a list such as [GD(L2Ball(5), 1.0)], got {learners!r}.")
-    sequences, which = _list_sequences(learners, costs)
+    sequences = list_sequences(learners, costs)
     workers = count_workers(jobs)
     # One sequence to a thread, if there are several.
     share = 1 if len(sequences) > 1 else workers
     groups = []
-    ends = np.cumsum(np.bincount(which))
-    split = np.split(np.argsort(which, kind="stable"), ends[:-1])
-    for members, sequence in zip(split, sequences, strict=True):
-        played = [learners[i] for i in members.tolist()]
-        groups.append((members, _Runs(played, sequence, movement, checkpoints, share)))
+    for sequence, members in sequences:
+        groups.append(_Runs(members, learners, sequence, movement, checkpoints, share))
     _check_lengths(groups)
     on_gpu = np.zeros(len(learners), dtype=bool)
     if chosen == "cuda":
         on_gpu = _play_on_gpu(learners, groups, is_strict=device == "cuda")
-    marks = groups[0][1].marks
+    marks = groups[0].marks
     sums = np.empty((len(learners), len(marks), 2))
     beside = on_gpu.copy()
 
-    def play_rest(group: tuple[np.ndarray, _Runs]) -> None:
-        members, runs = group
-        beside[members] |= runs.play(on_gpu[members])
-        sums[members] = runs.sums
+    def play_rest(runs: _Runs) -> None:
+        beside[runs.members] |= runs.play(on_gpu[runs.members])
+        sums[runs.members] = runs.sums
 
     with ThreadPoolExecutor(workers) as pool:
         list(pool.map(play_rest, groups))
     recorded = slice(None) if checkpoints else slice(0)
     hitting, switching = sums[:, -1].T.copy()
-    engine = "lanes" if beside.all() else "mixed" if beside.any() else "runs"
-    place = "cuda" if on_gpu.all() else "mixed" if on_gpu.any() else "cpu"
+    engine = _name_share(beside, "lanes", "runs")
+    place = _name_share(on_gpu, "cuda", "cpu")
     return Batch(hitting, switching, marks[recorded], sums[:, recorded], engine, place)
 
 
-def _list_sequences(learners: Sequence[Any], costs: Any) -> tuple[list[Any], np.ndarray]:
-    """Return the distinct sequences, and which of them each learner plays."""
-    count = len(learners)
-    if not _is_many(costs):
-        return [costs], np.zeros(count, dtype=int)
-    if len(costs) != count:
-        raise InvalidInput(
-            f"costs must be one sequence, or one for each of {count} learners, got {len(costs)}."
-        )
-    return find_distinct(list(costs))
+def _name_share(chosen: np.ndarray, of_all: str, of_none: str) -> str:
+    """Return the word for runs of which some were chosen."""
+    if chosen.all():
+        return of_all
+    return "mixed" if chosen.any() else of_none
 
 
-def _is_many(costs: Any) -> bool:
-    """Return True if these are several sequences."""
-    if isinstance(costs, np.ndarray):
-        return costs.ndim == 3
-    if not isinstance(costs, list | tuple) or not costs:
-        return False
-    if isinstance(costs[0], Costs):
-        return True
-    try:
-        return np.ndim(costs[0]) == 2
-    except ValueError:
-        return False
-
-
-def _check_lengths(groups: list[tuple[np.ndarray, _Runs]]) -> None:
-    lengths = {runs.costs.T for _, runs in groups}
+def _check_lengths(groups: list[_Runs]) -> None:
+    lengths = {runs.costs.T for runs in groups}
     if len(lengths) > 1:
         raise InvalidInput(
             f"All sequences of costs must have one length, got {min(lengths)} to {max(lengths)} rounds. "
@@ -192,16 +168,14 @@ def _check_lengths(groups: list[tuple[np.ndarray, _Runs]]) -> None:
         )
 
 
-def _play_on_gpu(
-    learners: Sequence[Any], groups: list[tuple[np.ndarray, _Runs]], *, is_strict: bool
-) -> np.ndarray:
+def _play_on_gpu(learners: Sequence[Any], groups: list[_Runs], *, is_strict: bool) -> np.ndarray:
     """Play the runs that a GPU can play, and return which these are; ``is_strict`` rejects others."""
     players, numbers = find_distinct(learners)
     able = np.zeros(len(learners), dtype=bool)
     obstacles: dict[tuple[int, int | None], str | None] = {}
-    for members, runs in groups:
+    for runs in groups:
         code = code_of(runs.costs)
-        for i, player in zip(members.tolist(), numbers[members].tolist(), strict=True):
+        for i, player in zip(runs.members.tolist(), numbers[runs.members].tolist(), strict=True):
             if (player, code) not in obstacles:
                 movement = runs.movement_of(players[player])
                 obstacles[player, code] = find_gpu_obstacle(players[player], runs.costs, movement)
@@ -211,31 +185,36 @@ def _play_on_gpu(
                 raise InvalidInput(
                     f"A GPU cannot play learners[{i}]: {obstacle}. Use device='auto' or 'cpu'."
                 )
-    first = groups[0][1]
-    movements = [first.movement_of(player) for player in players]
-    sequences = [runs.costs.arrays()[0] for _, runs in groups]
-    who = [numbers[members[able[members]]] for members, _ in groups]
-    found = play_learners(players, movements, sequences, who, first.marks)
-    for (members, runs), sums in zip(groups, found, strict=True):
-        runs.sums[able[members]] = sums
+    movements = [groups[0].movement_of(player) for player in players]
+    sequences = [runs.costs.arrays()[0] for runs in groups]
+    who = [numbers[runs.members[able[runs.members]]] for runs in groups]
+    found = play_learners(players, movements, sequences, who, groups[0].marks)
+    for runs, sums in zip(groups, found, strict=True):
+        runs.sums[able[runs.members]] = sums
     return able
 
 
 class _Runs:
-    """The runs on one sequence, checked, and their sums at each mark, of shape (n, marks, 2)."""
+    """The runs on one sequence, checked, and their sums at each mark, of shape (n, marks, 2).
 
-    def __init__(self, learners: Any, costs: Any, movement: Any, checkpoints: Any, workers: int) -> None:
+    ``members`` says which of all runs they are.
+    """
+
+    def __init__(
+        self, members: np.ndarray, learners: Any, costs: Any, movement: Any, checkpoints: Any, workers: int
+    ) -> None:
         known = as_costs(costs)
-        _check_learners(learners, known)
-        game = Game.check(learners[0].domain, known, movement)
-        self.learners: Sequence[Any] = learners
+        self.members = members
+        self.learners = [learners[i] for i in members.tolist()]
+        _check_learners(self.learners, known)
+        game = Game.check(self.learners[0].domain, known, movement)
         self.costs = game.costs
         self.given = movement
         self.movement = game.movement
         self.weights = game.weights
         self.workers = workers
         self.marks = make_marks(checkpoints, known.T)
-        self.sums = np.empty((len(learners), len(self.marks), 2))
+        self.sums = np.empty((len(members), len(self.marks), 2))
         self._lanes: dict[tuple[Any, ...], bool] = {}
 
     def movement_of(self, learner: Any) -> Movement:
@@ -266,10 +245,10 @@ class _Runs:
         # By default a learner may pay for moving what no other pays.
         if (self.given is not None or learner.own_movement == self.movement) and self._has_lanes(learner):
             return "lanes"
-        if knows_rows(learner, self.costs):
-            missing = find_missing_part(learner, self.costs, self.movement_of(learner))
-            return "runs" if missing is None else "rows"
-        return "runs"
+        if not knows_rows(learner, self.costs):
+            return "runs"
+        missing = find_missing_part(learner, self.costs, self.movement_of(learner))
+        return "runs" if missing is None else "rows"
 
     def _has_lanes(self, learner: Any) -> bool:
         """Return True if lanes know this learner, its set, costs and movement; thousands of runs are of few kinds."""
@@ -317,57 +296,56 @@ class _Runs:
         rounds = np.zeros(len(members), dtype=int)
         sums = np.zeros((len(members), 2))
         for who, _, values, paid in follow_rows(learners, game, [learner.init() for learner in learners]):
-            first = rounds[who]
-            rounds[who] += len(values)
-            start = 0
-            for m in np.flatnonzero((self.marks > first) & (self.marks <= rounds[who])):
-                stop = self.marks[m] - first
-                sums[who] += values[start:stop].sum(), paid[start:stop].sum()
+            stops = self.marks - rounds[who]
+            here = np.flatnonzero((stops > 0) & (stops <= len(values)))
+            *parts, rest = np.split(np.stack((values, paid)), stops[here], axis=1)
+            for m, part in zip(here, parts, strict=True):
+                sums[who] += part.sum(axis=1)
                 self.sums[members[who], m] = sums[who]
-                start = stop
-            sums[who] += values[start:].sum(), paid[start:].sum()
+            sums[who] += rest.sum(axis=1)
+            rounds[who] += len(values)
 
     def _play_lanes(self, runs: np.ndarray) -> None:
         """Play these runs, many at a time."""
         sets = number_equal([self.learners[i].domain for i in runs])
-        calls = [call for number in np.unique(sets) for call in self._list_calls(runs[sets == number])]
+        pieces = [piece for number in np.unique(sets) for piece in self._cut_pieces(runs[sets == number])]
         with ThreadPoolExecutor(self.workers) as pool:
-            for members, sums in pool.map(lambda call: call(), calls):
-                self.sums[members] = sums
+            list(pool.map(lambda piece: self._play_piece(*piece), pieces))
 
-    def _list_calls(self, members: np.ndarray) -> Iterator[Callable[[], tuple[np.ndarray, Array]]]:
-        """Yield the work of these runs on one set, in pieces; each call returns its runs and their sums."""
+    def _cut_pieces(self, members: np.ndarray) -> Iterator[tuple[Any, tuple[Any, ...], np.ndarray]]:
+        """Yield the work of these runs on one set in pieces: a kernel, what it is given, and its runs."""
         from klazy.kernels.batch import GROUP, batch_kernel
 
         learners = [self.learners[i] for i in members]
         domain = learners[0].domain
         rows, program = write_program(learners, self.movement)
+        data = self.costs.arrays()[0]
         size = -(-len(members) // (LANES * GROUP * _PIECES * self.workers)) * GROUP
         for kind, order in group_runs(rows, LANES).items():
             blocks = lay_blocks(rows, fill_lanes(order, LANES))
             kernel = batch_kernel(domain.code, kind.rule, self.movement.code, domain.dim, kind.is_shared)
             for first in range(0, len(blocks), size):
-                about = (self.costs.arrays()[0], self.weights, kind.schedule, kind.offset, program)
-                piece = (*about, blocks[first : first + size], self.marks)
-                yield partial(_play, kernel, piece, members[order[first * LANES : (first + size) * LANES]])
+                some = blocks[first : first + size]
+                given = (data, self.weights, kind.schedule, kind.offset, program, some, self.marks)
+                yield kernel, given, members[order[first * LANES : (first + size) * LANES]]
+
+    def _play_piece(self, kernel: Any, given: tuple[Any, ...], members: np.ndarray) -> None:
+        """Call a kernel, and store the sums of its runs."""
+        *_, blocks, marks = given
+        curves = np.empty((len(blocks), len(marks), 2, LANES))
+        # Sums that are not finite are found later.
+        with np.errstate(all="ignore"):
+            kernel(*given, curves)
+        sums = curves.transpose(0, 3, 1, 2).reshape(-1, len(marks), 2)
+        self.sums[members] = sums[: len(members)]
 
 
 def _check_learners(learners: Sequence[Any], costs: Costs) -> None:
     """Reject a learner that cannot play these costs."""
-    check_learners(learners)
     for i, learner in enumerate(learners):
+        check_player(learner, f"learners[{i}]")
         check_family(learner, costs)
         if learner.domain.dim != costs.dim:
             raise InvalidInput(
                 f"learners[{i}].domain must have dimension {costs.dim}, as costs do, got {learner.domain!r}."
             )
-
-
-def _play(kernel: Any, about: tuple[Any, ...], members: np.ndarray) -> tuple[np.ndarray, Array]:
-    """Call a kernel; return these runs with their sums, of shape (runs, marks, 2)."""
-    *_, blocks, marks = about
-    curves = np.empty((len(blocks), len(marks), 2, LANES))
-    # Sums that are not finite are found later.
-    with np.errstate(all="ignore"):
-        kernel(*about, curves)
-    return members, curves.transpose(0, 3, 1, 2).reshape(-1, len(marks), 2)[: len(members)]

@@ -7,6 +7,7 @@ however many runs there are, and Ctrl-C takes effect between two pieces.
 import os
 from collections.abc import Iterator, Sequence
 from importlib.util import find_spec
+from itertools import chain, pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,14 +16,7 @@ from klazy.base.checks import Array, InvalidInput, one_of
 from klazy.base.install import advise_install
 from klazy.game.plan import group_runs, number_equal, write_program
 from klazy.kernels import codes
-from klazy.kernels.layout import (
-    LEADER,
-    MANY,
-    EnsembleLayout,
-    LeaderLayout,
-    find_missing_part,
-    rule_of,
-)
+from klazy.kernels.layout import LEADER, MANY, EnsembleLayout, LeaderLayout, find_missing_part, rule_of
 from klazy.kernels.rules import RULES
 from klazy.movement import Movement
 
@@ -87,24 +81,16 @@ def find_gpu_obstacle(learner: Any, costs: Any, movement: Movement) -> str | Non
     missing = find_missing_part(learner, movement)
     if missing is not None:
         return f"{missing}, which has no kernel"
-    if rule_of(learner) in MANY:
-        return _find_obstacle_of_many(learner)
-    return _find_ring(learner)
-
-
-def _find_ring(learner: Any) -> str | None:
-    """Return the name of a learner that needs a ring of rows, for which a thread of a GPU has no room; None for others."""
-    return f"{type(learner).__name__}, which keeps a window of rounds" if RULES[learner.rule].ring else None
-
-
-def _find_obstacle_of_many(learner: Any) -> str | None:
-    """Return why a GPU does not play this learner that is made of others, or None."""
-    if len(learner.experts) > MOST_EXPERTS:
-        return f"{len(learner.experts)} experts, which are more than {MOST_EXPERTS}"
-    rows = getattr(learner, "rows", (codes.LINEAR,))
-    if rows[0] != codes.LINEAR:
+    players = learner.experts if rule_of(learner) in MANY else (learner,)
+    if len(players) > MOST_EXPERTS:
+        return f"{len(players)} experts, which are more than {MOST_EXPERTS}"
+    if getattr(learner, "rows", (codes.LINEAR,))[0] != codes.LINEAR:
         return f"the family {type(learner.family).__name__}"
-    return next(filter(None, map(_find_ring, learner.experts)), None)
+    for player in players:
+        # A thread of a GPU has no room for a ring of rows.
+        if RULES[player.rule].ring:
+            return f"{type(player).__name__}, which keeps a window of rounds"
+    return None
 
 
 class Grid(NamedTuple):
@@ -281,15 +267,11 @@ def play_pieces(pieces: Iterator[_Piece]) -> Iterator[PieceSums]:
     from klazy.kernels.cuda import DeviceMemory, name_failures
 
     try:
-        waiting: _Playing | None = None
         memory = DeviceMemory()
-        for number, piece in enumerate(pieces):
-            begun = _Playing(piece, memory, memory.stream(number))
-            if waiting is not None:
-                yield waiting.collect()
-            waiting = begun
-        if waiting is not None:
-            yield waiting.collect()
+        begun = (_Playing(piece, memory, memory.stream(number)) for number, piece in enumerate(pieces))
+        for playing, _next in pairwise(chain(begun, (None,))):
+            assert playing is not None  # only the last one has no next
+            yield playing.collect()
     except name_failures() as failed:
         lines = str(failed).strip().splitlines() or [type(failed).__name__]
         remedy = "Play fewer runs at a time, or use the CPU."

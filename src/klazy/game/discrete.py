@@ -141,8 +141,8 @@ def sample_whole(trace: Trace[Any], seed: Any) -> WholePoints:
             raise InvalidInput(f"The bounds of the Box must be integers, got {domain!r}.")
         drawn = np.clip(np.floor(trace.x + rng.random(trace.dim)), lower, upper)
         changes = np.minimum(np.abs(np.diff(trace.x, axis=0)), 1.0)
-        return WholePoints(drawn, np.concatenate(([0.0], 1.0 - np.prod(1.0 - changes, axis=1))))
-    if type(domain) is Simplex:
+        stays = np.prod(1.0 - changes, axis=1)
+    elif type(domain) is Simplex:
         domain.check_whole()
         x = _check_shares(trace.x)
         units = round(float(domain.parameters()[0]))
@@ -150,10 +150,11 @@ def sample_whole(trace: Trace[Any], seed: Any) -> WholePoints:
         for _ in range(units):
             drawn[np.arange(len(x)), _draw_actions(x, rng)] += 1.0
         shift = 0.5 * np.abs(np.diff(x / x.sum(axis=1, keepdims=True), axis=0)).sum(axis=1)
-        return WholePoints(drawn, np.concatenate(([0.0], 1.0 - (1.0 - np.minimum(shift, 1.0)) ** units)))
-    raise InvalidInput(
-        f"trace must be of a learner on a Box or a Simplex, got {domain!r}. Use Guards(integers=True) on others."
-    )
+        stays = (1.0 - np.minimum(shift, 1.0)) ** units
+    else:
+        remedy = "Use Guards(integers=True) on others."
+        raise InvalidInput(f"trace must be of a learner on a Box or a Simplex, got {domain!r}. {remedy}")
+    return WholePoints(drawn, np.concatenate(([0.0], 1.0 - stays)))
 
 
 def _check_shares(x: Array) -> Array:

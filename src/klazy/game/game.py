@@ -2,13 +2,12 @@
 
 import math
 import os
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
 
-from klazy.base.checks import Array, InvalidInput, integer, real_array, vector
+from klazy.base.checks import Array, InvalidInput, instance, integer, real_array, vector
 from klazy.costs import Costs, as_costs
 from klazy.game.trace import Trace
 from klazy.learners import Learner
@@ -154,13 +153,9 @@ def check_delays(delays: Any, T: int | None = None) -> Array:
     return given
 
 
-def check_learners(learners: Sequence[Any]) -> None:
-    """Reject a list with an entry that is not a learner."""
-    for i, learner in enumerate(learners):
-        if not isinstance(learner, Learner):
-            raise InvalidInput(
-                f"learners[{i}] must be a Learner such as GD(L2Ball(5), 1.0), got {learner!r}."
-            )
+def check_player(learner: Any, name: str) -> Learner[Any]:
+    """Check that this is a learner."""
+    return instance(learner, name, Learner, "a Learner such as GD(L2Ball(5), 1.0)")
 
 
 def count_workers(jobs: Any) -> int:

@@ -5,11 +5,22 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from klazy.base.checks import Array, integer, number
+from klazy.base.checks import Array, InvalidInput, integer
+from klazy.costs import Costs
+from klazy.game.game import count_axes
 from klazy.kernels import codes
 from klazy.kernels.layout import RULE_CODES, write_rows
 from klazy.kernels.rules import RULES
 from klazy.movement import Movement
+
+
+def split_sequences(costs: Any) -> list[Any] | None:
+    """Return the sequences in ``costs``, or None if it is one: what comes first in a list says which."""
+    if isinstance(costs, Sequence) and costs:
+        is_many = isinstance(costs[0], Costs) or count_axes(costs[0]) == 2
+    else:
+        is_many = count_axes(costs) == 3
+    return list(costs) if is_many else None
 
 
 def find_distinct(objects: Sequence[Any]) -> tuple[list[Any], np.ndarray]:
@@ -25,6 +36,26 @@ def number_equal(objects: Sequence[Any]) -> np.ndarray:
     numbers: dict[Any, int] = {}
     equal = [numbers.setdefault(each, len(numbers)) for each in distinct]
     return np.array(equal, dtype=int)[place]
+
+
+def find_places(numbers: np.ndarray) -> list[np.ndarray]:
+    """Return where each of the numbers 0, 1, ... is."""
+    ends = np.cumsum(np.bincount(numbers))
+    return np.split(np.argsort(numbers, kind="stable"), ends[:-1])
+
+
+def list_sequences(learners: Sequence[Any], costs: Any) -> list[tuple[Any, np.ndarray]]:
+    """Return the distinct sequences, each with the learners that play it."""
+    count = len(learners)
+    sequences = split_sequences(costs)
+    if sequences is None:
+        return [(costs, np.arange(count))]
+    if len(sequences) != count:
+        raise InvalidInput(
+            f"costs must be one sequence, or one for each of {count} learners, got {len(sequences)}."
+        )
+    distinct, number = find_distinct(sequences)
+    return list(zip(distinct, find_places(number), strict=True))
 
 
 class RunKind(NamedTuple):
@@ -47,8 +78,7 @@ def group_runs(rows: Array, few: float) -> dict[RunKind, np.ndarray]:
     rings = np.where(np.isin(rows[:, codes.RULE], with_ring), rows[:, codes.OWN], 0.0)
     about = np.column_stack((rows[:, [codes.RULE, codes.SCHEDULE, codes.MEMORY]], rings, rows[:, codes.B]))
     distinct, place = np.unique(about, axis=0, return_inverse=True)
-    ends = np.cumsum(np.bincount(place.ravel()))
-    groups = np.split(np.argsort(place.ravel(), kind="stable"), ends[:-1])
+    groups = find_places(place.ravel())
     kinds: dict[RunKind, np.ndarray] = {}
     rare: dict[RunKind, list[RunKind]] = {}
     for (rule, schedule, memory, ring, offset), runs in zip(distinct.tolist(), groups, strict=True):
@@ -73,8 +103,6 @@ def write_program(learners: Sequence[Any], movement: Movement) -> tuple[Array, A
 
 def make_marks(checkpoints: Any, T: int) -> np.ndarray:
     """Return the rounds after which sums are recorded."""
-    if number(checkpoints, "checkpoints") == 0:
-        return np.array([T])
     remedy = "Use 200 for a curve, 0 for totals."
     points = min(integer(checkpoints, "checkpoints", remedy, least=0), T)
-    return np.arange(1, points + 1) * T // points
+    return np.arange(1, points + 1) * T // points if points else np.array([T])

@@ -16,22 +16,15 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from klazy.base.checks import Array, InvalidInput, one_of, rows
+from klazy.base.checks import Array, InvalidInput, instance, one_of, rows
 from klazy.base.options import explain_arguments
 from klazy.costs import Costs, as_costs, rounds_of
-from klazy.game.game import (
-    Game,
-    check_delays,
-    check_family,
-    check_learners,
-    count_axes,
-    count_workers,
-    find_rows,
-)
+from klazy.game.game import Game, check_delays, check_family, check_player, count_workers, find_rows
+from klazy.game.plan import split_sequences
 from klazy.game.trace import Totals, Trace
 from klazy.kernels.codes import code_of
 from klazy.kernels.layout import find_missing_part, layout_of
-from klazy.learners import Bandit, Delayed, Leader, Learner, SAder
+from klazy.learners import Bandit, Delayed, Learner
 from klazy.learners.base import S, State, is_finite
 from klazy.live.guards import Guards
 from klazy.movement import Movement
@@ -43,10 +36,8 @@ COMPILED = (
     "balls, boxes, simplices and products of these; l2, l1, total variation, squared and fee movements with one price for all "
     "coordinates; learners without hints"
 )
-WORTH_A_KERNEL = (
-    # Rounds whose rows take as long to follow as a kernel takes to compile, some seconds.
-    500_000
-)
+# Rounds whose rows take as long to follow as a kernel takes to compile, some seconds.
+WORTH_A_KERNEL = 500_000
 # What each value of `record` keeps.
 KEPT_BY_RECORD = {
     "experts": ("hitting", "switching", "x", "account"),
@@ -148,41 +139,36 @@ def run(
     cost                   0             0
     moved in 1 of 2 rounds
     """
-    if not isinstance(learner, Learner):
-        raise InvalidInput(f"learner must be a Learner such as GD(L2Ball(5), 1.0), got {learner!r}.")
-    game = Game.check(learner.domain, costs, movement, x0, learner)
-    check_family(learner, game.costs)
+    known: Any = check_player(learner, "learner")
+    game = Game.check(known.domain, costs, movement, x0, known)
+    check_family(known, game.costs)
     one_of(engine, "engine", ENGINES)
     one_of(record, "record", tuple(KEPT_BY_RECORD))
-    if record == "experts" and not isinstance(learner, SAder | Leader):
+    if record == "experts" and not hasattr(known, "name_accounts"):
         message = f"record='experts' is for SAder and Leader, got {learner!r}. Use record='actions'."
         raise InvalidInput(message)
-    given: dict[str, Any] = {}
+    player = _StepRun(known, game, record)
     if hints is not None:
-        given["hints"] = _check_hints(learner, game, hints)
+        player.hints = _check_hints(known, game, hints)
     if delays is not None:
-        given["delays"] = _check_delays(learner, game, delays)
-    if feedback is not None:
-        _check_feedback(learner, feedback)
-    given["by_value"] = isinstance(learner, Bandit) and feedback != "gradient"
-    first = learner.init() if state is None else learner.check_state(state)
-    missing = "guards"
-    if guards is None:
-        missing = find_missing_part(learner, game.costs, game.movement)
-    else:
-        given["guards"] = _check_guards(learner, game, guards, record, given)
+        player.delays = _check_delays(known, game, delays)
+    player.by_value = _learns_from_values(known, feedback)
+    first = known.init() if state is None else known.check_state(state)
+    if guards is not None:
+        player.guards = _check_guards(player, guards)
+    missing = "guards" if guards is not None else find_missing_part(known, game.costs, game.movement)
     if engine == "compiled" and missing is not None:
         raise InvalidInput(f"engine='compiled' does not know {missing}. Use engine='auto'.")
     if engine == "auto" and guards is None:
-        if knows_rows(learner, game.costs) and (missing is not None or game.costs.T < WORTH_A_KERNEL):
-            return play_by_rows(learner, game, first, record)
+        if knows_rows(known, game.costs) and (missing is not None or game.costs.T < WORTH_A_KERNEL):
+            return play_by_rows(known, game, first, record)
         # Research learners of klazy have no kernel; their docs say that their runs are slow.
-        is_own = not type(learner).__module__.startswith("klazy.")
-        if is_own or "rule" in vars(type(learner)):
-            given["missing"] = missing
+        is_own = not type(known).__module__.startswith("klazy.")
+        if is_own or "rule" in vars(type(known)):
+            player.missing = missing
     if engine != "step" and missing is None:
-        return play_compiled(learner, game, first, record, given.get("hints"))
-    return _StepRun(learner, game, record, **given).play(first)
+        return play_compiled(known, game, first, record, player.hints)
+    return player.play(first)
 
 
 def is_short(learner: Learner[Any], costs: Costs, runs: int = 1) -> bool:
@@ -195,25 +181,24 @@ def knows_rows(learner: Learner[Any], costs: Costs) -> bool:
     return learner.follow is not None and costs.family is not None
 
 
-def _check_guards(
-    learner: Learner[Any], game: Game, guards: Any, record: str, given: dict[str, Any]
-) -> Guards:
+def _check_guards(player: _StepRun, guards: Any) -> Guards:
     """Return the guards with the movement of this run, or reject them."""
-    if not isinstance(guards, Guards):
-        raise InvalidInput(f"guards must be Guards such as Guards(per_round=0.1), got {guards!r}.")
-    if "delays" in given or given["by_value"]:
+    learner = player.learner
+    movement = player.game.movement
+    instance(guards, "guards", Guards, "Guards such as Guards(per_round=0.1)")
+    if player.delays is not None or player.by_value:
         raise InvalidInput("run has no guards for delays or feedback='value'. Use an Agent.")
-    if record == "experts":
+    if player.record == "experts":
         raise InvalidInput("record='experts' is for runs without guards. Use record='actions'.")
-    if guards.movement not in (None, game.movement):
+    if guards.movement not in (None, movement):
         raise InvalidInput(
-            f"guards.movement must be that of the run, {game.movement!r}, got {guards.movement!r}. Leave it out."
+            f"guards.movement must be that of the run, {movement!r}, got {guards.movement!r}. Leave it out."
         )
     if guards.G is not None and guards.above == "clip" and not learner.takes_gradients:
         raise InvalidInput(
             f"above='clip' is for learners that take gradients, got {learner!r}. Use above='reject'."
         )
-    return guards.replace(movement=game.movement).fit(learner)
+    return guards.replace(movement=movement).fit(learner)
 
 
 def _check_hints(learner: Learner[Any], game: Game, hints: Any) -> Array:
@@ -223,13 +208,17 @@ def _check_hints(learner: Learner[Any], game: Game, hints: Any) -> Array:
     return rows(hints, "hints", game.costs.dim, game.costs.T)
 
 
-def _check_feedback(learner: Learner[Any], feedback: Any) -> None:
-    """Reject feedback that this learner cannot learn from."""
+def _learns_from_values(learner: Learner[Any], feedback: Any) -> bool:
+    """Return True if a run shows the costs of points only, or reject feedback that this learner cannot learn from."""
+    is_bandit = isinstance(learner, Bandit)
+    if feedback is None:
+        return is_bandit
     one_of(feedback, "feedback", FEEDBACK)
-    if feedback == "value" and not isinstance(learner, Bandit):
+    if feedback == "value" and not is_bandit:
         raise InvalidInput(
             f"feedback='value' is for a Bandit, got {learner!r}. Use Bandit(learner, points=2, delta=0.01)."
         )
+    return feedback == "value"
 
 
 def _check_delays(learner: Learner[Any], game: Game, delays: Any) -> Array:
@@ -281,18 +270,18 @@ def run_many(
     """
     workers = count_workers(jobs)
     many = isinstance(learners, Sequence)
-    sequences = _split_sequences(costs)
+    sequences = split_sequences(costs)
     if many and sequences is not None:
         raise InvalidInput(
             "learners and costs must not both be lists. Use run_batch, or loop over one of them."
         )
     if not many and sequences is None:
         raise InvalidInput("learners or costs must be a list. Use run for one learner and one sequence.")
-    check_learners(learners if many else [learners])
-    pairs: list[Any] = [(learners, sequence) for sequence in sequences or []]
-    if many:
-        shared = as_costs(costs)  # pyright: ignore[reportArgumentType]
-        pairs = [(learner, shared) for learner in learners]
+    players: list[Any] = list(learners) if many else [learners]
+    for i, learner in enumerate(players):
+        check_player(learner, f"learners[{i}]")
+    known = [as_costs(sequence) for sequence in sequences or [costs]]
+    pairs = [(learner, sequence) for learner in players for sequence in known]
     engine = one_of(options.get("engine", "auto"), "engine", ENGINES)
     are_quick = all(find_missing_part(*pair) is None or knows_rows(*pair) for pair in pairs)
     # Python runs one thread at a time, so runs through `step` need processes.
@@ -315,18 +304,6 @@ def _run_in_processes(pairs: list[Any], options: dict[str, Any], workers: int) -
     return [replace(trace, costs=costs, source=learner) for trace, (learner, costs) in both]
 
 
-def _split_sequences(costs: Any) -> list[Costs] | None:
-    """Return the sequences in ``costs``, or None if it is one."""
-    if isinstance(costs, Costs):
-        return None
-    several = False
-    if isinstance(costs, Sequence) and costs:
-        several = all(isinstance(one, Costs) or count_axes(one) == 2 for one in costs)
-    if several or count_axes(costs) == 3:
-        return [as_costs(one) for one in costs]
-    return None
-
-
 def play_compiled(learner: Any, game: Game, state: Any, record: str, hints: Array | None) -> Trace[Any]:
     """Play the whole game in one call of a kernel."""
     costs = game.costs
@@ -338,7 +315,7 @@ def play_compiled(learner: Any, game: Game, state: Any, record: str, hints: Arra
     layout = layout_of(learner)
     hints_given: list[Array] = []
     log: list[Array] = []
-    if isinstance(learner, SAder | Leader):
+    if hasattr(learner, "name_accounts"):
         log.append(np.empty((rounds["account"], layout.record_width)))
     else:
         hints_given.append(np.zeros((1, costs.dim)) if hints is None else hints)

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple
 
 import numpy as np
 
-from klazy.base.checks import Array, InvalidInput, file_path, positive
+from klazy.base.checks import Array, InvalidInput, file_path, instance, positive
 from klazy.base.html import load_macros, show_card
-from klazy.base.install import make_missing
+from klazy.base.install import explain_missing
 from klazy.base.svg import draw_sparkline
 from klazy.costs import Costs
 from klazy.learners.base import S
@@ -24,15 +24,8 @@ if TYPE_CHECKING:
     from klazy.show import Figure
 
 TRACE_FORMAT = 2  # of the file that Trace.save writes; in 1 it did not name its arrays
-_SAVED = (
-    "learner",
-    "engine",
-    "record",
-    "T",
-    "dim",
-    "totals",
-    "columns",
-)  # fields that a file holds as they are
+# Fields that a file holds as they are.
+_SAVED = ("learner", "engine", "record", "T", "dim", "totals", "columns")
 STILL = 1e-12  # a coordinate that changes by no more has not moved
 COMPARED_TOGETHER = 4096  # rounds that are compared together, so that they stay in the processor's cache
 
@@ -277,10 +270,8 @@ class Trace(Generic[S]):
         >>> run(GD(Box(-1, 1), 2.0), [[1.0], [-1.0]], engine="step").to_frame()["x_1"].to_list()
         [0.0, -0.5]
         """
-        try:
+        with explain_missing("to_frame", "polars", "cli"):
             import polars
-        except ImportError as missing:
-            raise make_missing("to_frame", "polars", "cli") from missing
         columns = {"t": np.arange(1, self.T + 1), "hitting": self.hitting, "switching": self.switching}
         if "x" in self.kept:
             for i, name in enumerate(self._names):
@@ -435,8 +426,7 @@ class Trace(Generic[S]):
 
 def check_trace(trace: Any) -> None:
     """Reject anything but a trace."""
-    if not isinstance(trace, Trace):
-        raise InvalidInput(f"trace must be what run returned, got {trace!r}.")
+    instance(trace, "trace", Trace, "what run returned")
 
 
 def check_from_start(trace: Any) -> None:

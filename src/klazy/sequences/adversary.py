@@ -6,7 +6,7 @@ import numpy as np
 
 from klazy.base.checks import InvalidInput, integer, positive, size
 from klazy.costs import LinearCosts
-from klazy.sequences.phases import Scenario
+from klazy.sequences.phases import Scenario, alternate
 from klazy.sets import Box, L1Ball, L2Ball
 
 
@@ -46,12 +46,9 @@ def square_wave(k: int, T: int, active: int | None = None) -> Scenario[LinearCos
     half = np.ones(even // 2)
     wave = np.concatenate((half, -half, np.zeros(k - even)))
     g = np.concatenate((np.tile(wave, blocks), np.zeros(T - blocks * k)))
-    u = np.empty(T)
-    at = -1.0
-    for t in range(T):
-        if t < active * k and g[t] != 0.0:  # a round without cost is no reason to move
-            at = -g[t]
-        u[t] = at
+    # A round without cost is no reason to move.
+    best = np.concatenate((-half, half, np.ones(k - even)))
+    u = np.concatenate((np.tile(best, active), np.ones(T - active * k)))
     return Scenario("square wave", Box(-1.0, 1.0), LinearCosts(g[:, None]), u[:, None])
 
 
@@ -194,6 +191,6 @@ def phases_of_length(length: int, T: int, dim: int = 1) -> Scenario[LinearCosts]
     length = size(length, "length")
     T = size(T, "T")
     dim = size(dim, "dim")
-    sign = np.where(np.arange(T) // length % 2 == 0, 1.0, -1.0)[:, None]
+    sign = alternate(length, T)
     g = np.repeat(sign / math.sqrt(dim), dim, axis=1)
     return Scenario(f"phases of {length}", L2Ball(dim), LinearCosts(g), -g)

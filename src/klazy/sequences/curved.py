@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from copy import copy
 from typing import Any, Self
 
 import numpy as np
@@ -10,7 +9,7 @@ from numpy.typing import ArrayLike
 
 from klazy.base.checks import Array, InvalidInput, integer, non_negative, positive, rows, seeded, size, vector
 from klazy.costs import Costs, QuadraticCosts
-from klazy.sequences.phases import Scenario
+from klazy.sequences.phases import Scenario, alternate
 from klazy.sets import Box, ConvexSet, L2Ball
 
 DAY = 24  # rounds
@@ -52,11 +51,7 @@ class RegressionCosts(Costs):
         return 0.5 * (np.vecdot(self.features, x) - self.outcomes) ** 2
 
     def window(self, first: int, last: int) -> Self:
-        part = copy(self)
-        part.features = self.features[first - 1 : last]
-        part.outcomes = self.outcomes[first - 1 : last]
-        part.T = len(part.outcomes)
-        return part
+        return type(self)(self.features[first - 1 : last], self.outcomes[first - 1 : last])
 
 
 class DelayCosts(Costs):
@@ -118,10 +113,7 @@ class DelayCosts(Costs):
         return self.loads * np.maximum(1.0 + np.sqrt(self.delay / self.energy), 1.0 / BUSIEST)
 
     def window(self, first: int, last: int) -> Self:
-        part = copy(self)
-        part.loads = self.loads[first - 1 : last]
-        part.T = len(part.loads)
-        return part
+        return type(self)(self.loads[first - 1 : last], self.energy, self.delay)
 
 
 def tracking(
@@ -313,8 +305,7 @@ def sea(
     every = min(T, integer(every, "every"))
     line = rng.normal(size=dim)
     line /= np.linalg.norm(line)
-    side = np.where(np.arange(T) // every % 2 == 0, 0.5, -0.5)
-    mean = far * side[:, None] * line
+    mean = far * 0.5 * alternate(every, T) * line
     drawn = mean + non_negative(sigma, "sigma") * rng.normal(size=(T, dim))
     return Scenario("sea", L2Ball(dim), QuadraticCosts(drawn), mean)
 

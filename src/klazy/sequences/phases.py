@@ -75,11 +75,8 @@ def stochastic(
     Scenario('stochastic', L2Ball(dim=5), T=60000)
     """
     rng = seeded(seed)
-    lengths = _make_lengths(phases, length)
     dim = size(dim, "dim")
-    if random_phases:
-        lengths = _draw_lengths(lengths, rng)
-    sign = np.concatenate(_make_signs(lengths))[:, None]
+    sign = np.concatenate(_make_signs(phases, length, rng if random_phases else None))[:, None]
     g = sign + rng.normal(scale=np.sqrt(10.0), size=(len(sign), dim))
     g /= np.linalg.norm(g, axis=1, keepdims=True)
     u = np.broadcast_to(-sign / np.sqrt(dim), g.shape)
@@ -121,11 +118,8 @@ def corrupted(
     """
     if random_phases and seed is None:
         raise InvalidInput("random_phases=True needs a seed. Use seed=0.")
-    lengths = _make_lengths(phases, length)
     dim = size(dim, "dim")
-    if random_phases:
-        lengths = _draw_lengths(lengths, seeded(seed))
-    majority = _make_signs(lengths)
+    majority = _make_signs(phases, length, seeded(seed) if random_phases else None)
     seen = []
     for sign in majority:
         burst = np.where(np.arange(110) < 100, sign[0], -sign[0])
@@ -135,27 +129,24 @@ def corrupted(
     return Scenario("corrupted", L1Ball(dim), LinearCosts(g), u)
 
 
-def _make_lengths(phases: int, length: int) -> list[int]:
+def alternate(length: int, T: int) -> Array:
+    """Return the signs of phases of this length, +1 and -1 by turns, of shape (T, 1)."""
+    return np.where(np.arange(T) // length % 2 == 0, 1.0, -1.0)[:, None]
+
+
+def _make_signs(phases: Any, length: Any, rng: Any) -> list[Array]:
+    """Return the sign of every phase in each of its rounds, +1 and -1 by turns.
+
+    With a generator phases have from half to one and a half times their length, and as many rounds together.
+    """
     phases = size(phases, "phases")
     length = size(length, "length")
-    size(phases * length, "phases * length")
-    return [length] * phases
-
-
-def _draw_lengths(
-    equal: list[int], rng: "np.random.Generator"
-) -> list[int]:  # quoted: numpy.random loads slowly
-    """For as many rounds as equal phases have, phases of half to one and a half times their length."""
-    length = equal[0]
-    left = sum(equal)
+    left = size(phases * length, "phases * length")
     lengths = []
     while left > 0:
-        drawn = int(rng.integers(-(-length // 2), length + length // 2 + 1))
+        drawn = length
+        if rng is not None:
+            drawn = int(rng.integers(-(-length // 2), length + length // 2 + 1))
         lengths.append(min(drawn, left))
         left -= lengths[-1]
-    return lengths
-
-
-def _make_signs(lengths: list[int]) -> list[Array]:
-    """For every phase its sign in each round, +1 and -1 by turns."""
     return [np.full(n, (-1.0) ** i) for i, n in enumerate(lengths)]

@@ -12,6 +12,7 @@ from klazy.base.checks import Array, InvalidInput, non_negative, positive, real_
 from klazy.game.game import check_delays
 from klazy.learners.base import check_slack
 from klazy.learners.presets import meta_rate, sigma_grid
+from klazy.learners.sader import harmonic_prior
 
 _LARGEST_FACTOR = 1e50  # the bounds multiply up to five such numbers, and a horizon
 
@@ -70,7 +71,7 @@ def k_star(T: int, R: float, P: float, c: float = 1.0) -> int:
     >>> k_star(T=60_000, R=1.0, P=28.0)
     65
     """
-    T, _, R, P, _ = check_known(T, 1.0, R, P, 0.0)
+    T, _, R, P, _ = check_known(T, R=R, P=P)
     c = check_range(c, "c")
     slack = math.inf if P == 0.0 else c * math.sqrt(2.0 * R * T / P)
     return T if slack >= T else max(1, math.floor(slack))
@@ -176,7 +177,7 @@ def theorem_5_tuned(T: int, G: float, R: float, P: float, move_cost: float = 1.0
     lazy = c * G * math.sqrt(2.0 * R * T * P)
     if k_star(T, R, P, c) == 1:
         lazy = max(lazy, G * P)
-    return math.sqrt(T * (G * G + 2.0 * weight * G) * (R * R + 4.0 * R * P)) + lazy
+    return sigma_star(T, G, R, P, weight) * (R * R + 4.0 * R * P) + lazy
 
 
 def theorem_8(
@@ -214,11 +215,8 @@ def theorem_8(
     """
     T, G, R, P, weight = check_known(T, G, R, P, move_cost)
     rate = meta_rate(beta, T, G, R, weight) if isinstance(beta, str) else check_range(beta, "beta")
-    experts = expert_grid(T, G, R, weight)
-    N = len(experts)
-    own = [theorem_5(T, G, R, P, sigma, k, weight) for sigma, k in experts]
-    prior = [(1.0 + 1.0 / N) / (i * (i + 1.0)) for i in range(1, N + 1)]
-    best = min(bound - math.log(p) / rate for bound, p in zip(own, prior, strict=True))
+    own = [theorem_5(T, G, R, P, sigma, k, weight) for sigma, k in expert_grid(T, G, R, weight)]
+    best = float((own - np.log(harmonic_prior(len(own))) / rate).min())
     return best + rate * T * (2.0 * R) ** 2 * (2.0 * G + weight) * (2.0 * G + 3.0 * weight) / 8.0
 
 
@@ -250,7 +248,7 @@ def ensemble_lemma(T: int, G: float, R: float, prior: float, move_cost: float = 
     >>> round(ensemble_lemma(T=1000, G=1.0, R=1.0, prior=0.5), 3)
     253.972
     """
-    T, G, R, _, weight = check_known(T, G, R, 0.0, move_cost)
+    T, G, R, _, weight = check_known(T, G, R, weight=move_cost)
     share = positive(prior, "prior")
     if share > 1.0:
         raise InvalidInput(f"prior must be at most 1, got {prior}.")
@@ -281,7 +279,7 @@ def expert_grid(T: int, G: float, R: float, move_cost: float = 1.0) -> list[tupl
     >>> [(round(sigma, 2), k) for sigma, k in expert_grid(T=100, G=1.0, R=1.0)]
     [(17.32, 34), (8.66, 17), (4.33, 8), (2.17, 4), (1.08, 2), (0.54, 1)]
     """
-    T, G, R, _, weight = check_known(T, G, R, 0.0, move_cost)
+    T, G, R, _, weight = check_known(T, G, R, weight=move_cost)
     return [(s, max(1, math.floor(2.0 * R * s / G))) for s in sigma_grid(T, G, R, weight).tolist()]
 
 
@@ -314,7 +312,7 @@ def coin_betting_bound(T: int, G: float, distance: float, wealth: float = 1.0) -
     T = size(T, "T")
     G = check_range(G, "G")
     wealth = check_range(wealth, "wealth")
-    distance = _check_limit(non_negative(distance, "distance"), "distance")
+    distance = _check_amount(distance, "distance")
     far = math.log1p(24.0 * (T * distance / wealth) ** 2)
     return G * wealth + G * distance * math.sqrt(T * far)
 
@@ -339,7 +337,7 @@ def universal_lower_bound(T: int, P: float) -> float:
     >>> universal_lower_bound(T=100, P=3.0)
     20.0
     """
-    T, _, _, P, _ = check_known(T, 1.0, 1.0, P, 0.0)
+    T, _, _, P, _ = check_known(T, P=P)
     return math.sqrt((P + 1.0) * T)
 
 
@@ -374,20 +372,20 @@ def theorem_2(T: int, k: int, P: float) -> float:
     >>> theorem_2(T=100, k=100, P=198.0)  # one block; no regret on [-1, 1] exceeds 2T + 2(T - 1) = 398
     100.0
     """
-    T, _, _, P, _ = check_known(T, 1.0, 1.0, P, 0.0)
+    T, _, _, P, _ = check_known(T, P=P)
     k = check_slack(k)
     active = min(T // k, math.floor((P / 2.0 + 1.0) / 2.0)) if P >= 2.0 else 0
     return float(active * (k - k % 2))
 
 
-def check_known(T: Any, G: Any, R: Any, P: Any, weight: Any) -> tuple[int, float, float, float, float]:
-    """Check the arguments of every bound: the horizon, G, R, the path length and the weight of movement."""
+def check_known(
+    T: Any, G: Any = 1.0, R: Any = 1.0, P: Any = 0.0, weight: Any = 0.0
+) -> tuple[int, float, float, float, float]:
+    """Check the arguments of bounds: the horizon, G, R, the path length and the weight of movement."""
     T = size(T, "T")
     G = check_range(G, "G", "give a bound on the gradients' norms")
     R = check_range(R, "R", "use domain.reach()")
-    P = _check_limit(non_negative(P, "P"), "P")
-    weight = _check_limit(non_negative(weight, "move_cost"), "move_cost")
-    return T, G, R, P, weight
+    return T, G, R, _check_amount(P, "P"), _check_amount(weight, "move_cost")
 
 
 def check_range(value: Any, name: str, *remedy: str) -> float:
@@ -398,6 +396,10 @@ def check_range(value: Any, name: str, *remedy: str) -> float:
             f"{name} must be at least {1.0 / _LARGEST_FACTOR:g}, got {value}. Use smaller units."
         )
     return result
+
+
+def _check_amount(value: Any, name: str) -> float:
+    return _check_limit(non_negative(value, name), name)
 
 
 def _check_limit(value: float, name: str) -> float:

@@ -21,7 +21,7 @@ from klazy.game.trace import Trace, check_from_start
 from klazy.learners import Delayed, Leader, Learner, Reluctant, SAder
 from klazy.learners.better import BetterOfTwo
 from klazy.theory.bounds import order_feedback
-from klazy.theory.diagnosis import find_rising_sigmas, normals_of, phases_of
+from klazy.theory.diagnosis import compare_with_hints, find_rising_sigmas, list_states, normals_of, phases_of
 
 if TYPE_CHECKING:
     from klazy.show import Figure
@@ -66,12 +66,8 @@ class Certificate:
         return float(self.worst_case[-1] - self.regret[-1])
 
     def __str__(self) -> str:
-        named = {
-            "regret": self.regret,
-            **self.terms,
-            "realised certificate": self.realised,
-            "Theorem 5": self.worst_case,
-        }
+        named = {"regret": self.regret} | self.terms
+        named |= {"realised certificate": self.realised, "Theorem 5": self.worst_case}
         return "\n".join(f"{name:32}{curve[-1]:14.6g}" for name, curve in named.items())
 
     __repr__ = __str__
@@ -148,12 +144,17 @@ def certify(trace: Trace, u: ArrayLike) -> Certificate:
     x = np.vstack((trace.x, trace.state.x))
     g = trace.gradients()
     u = check_comparator(u, trace, learner.domain)
-    known = regret(trace, u)
-    assert known.curves is not None
-    smoothed = known.curves.dynamic + known.curves.switching
+    smoothed = find_smoothed(trace, u)
     if isinstance(learner, Delayed):
         return _bound_delayed(learner, trace, x[:-1], g, u, smoothed)
     return bound_run(learner, trace.switching, x, g, u, smoothed, trace.hints)
+
+
+def find_smoothed(trace: Trace, u: Array) -> Array:
+    """Return the dynamic regret plus the movement paid, after every round."""
+    curves = regret(trace, u).curves
+    assert curves is not None  # only a run without points has none
+    return curves.dynamic + curves.switching
 
 
 def _bound_delayed(
@@ -162,7 +163,7 @@ def _bound_delayed(
     """Bound a delayed run by the bounds of the learner inside, in the order of arrival, and the cost of lateness."""
     order = order_feedback(trace.kept.get("delays", np.zeros(len(g))))
     s = order.rounds
-    z = _replay(learner.learner, g[s])
+    z = np.array([state.x for state in list_states(learner.learner, g[s])])
     size = np.linalg.norm(g, axis=1)
     come = np.searchsorted(order.ends, np.arange(len(g)), side="right")  # feedback by the end of each round
     inner = None
@@ -186,16 +187,6 @@ def _bound_delayed(
     return Certificate(smoothed, sum(terms.values(), np.zeros(len(g))), worst, terms)
 
 
-def _replay(learner: Any, g: Array) -> Array:
-    """Play these gradients, and return all points, the one after the last included."""
-    state = learner.init()
-    points = [state.x]
-    for row in g:
-        state = learner.step(state, row)
-        points.append(state.x)
-    return np.array(points)
-
-
 def _at(curve: Array, come: np.ndarray) -> Array:
     """Return a running sum over feedback at the end of every round."""
     return np.concatenate(([0.0], curve))[come]
@@ -210,29 +201,27 @@ def bound_run(
     learner: Any, two: Array, x: Array, g: Array, u: Array, smoothed: Array, hints: Array | None = None
 ) -> Certificate:
     """Bound the regret of a learner that played x, the point after the last included, saw g, and paid ``two`` for moving."""
-    h = np.zeros_like(x)
-    if hints is not None:
-        h[1:] = hints
-    surprise = g - h[:-1]
+    surprise, h = compare_with_hints(x, g, hints)
     told = surprise + h[1:]  # what the step was made from
     sigma = find_rising_sigmas(learner, surprise)
     before = _shift_back(sigma)
-    state, center, used, limit = CERTIFIED_FORMS[learner.form](learner, x, told, u, sigma)
+    form = CERTIFIED_FORMS[learner.form](learner, x, told, sigma)
+    used = form.used
     size = np.linalg.norm(surprise, axis=1)
     delta = np.linalg.norm(np.diff(x, axis=0), axis=1)
     jump = np.diff(u, axis=0)
-    distance = np.sum((u - center) ** 2, axis=1)
+    distance = np.sum((u - form.center) ** 2, axis=1)
     one = np.minimum(size * delta, size**2 / (2.0 * used))
     three = (sigma - before) / 2.0 * distance
     three[0] += sigma[0] / 2.0 * float(np.sum((u[0] - x[0]) ** 2))
-    three[1:] += state - np.vecdot(h[1:-1], jump)
+    three[1:] += _price_jumps(form, x, u, sigma) - np.vecdot(h[1:-1], jump)
     in_force = np.vecdot(h[1:], u - x[1:])  # of the hint that no gradient has answered yet
     G = float(size.max())
     R = learner.domain.reach(x[0])
     worst = np.minimum(G * delta, G * G / (2.0 * used)) + (sigma - before) / 2.0 * (2.0 * R) ** 2 + two
     worst[0] += sigma[0] * R * R / 2.0
     hinted = np.linalg.norm(h[1:], axis=1)
-    worst[1:] += (2.0 * R * sigma[:-1] + limit + hinted[:-1]) * np.linalg.norm(jump, axis=1)
+    worst[1:] += (2.0 * R * sigma[:-1] + form.limit + hinted[:-1]) * np.linalg.norm(jump, axis=1)
     named = {"I, not knowing the cost": one, "II, moving": two, "III, the comparator moving": three}
     terms = {name: np.cumsum(term) for name, term in named.items()}
     terms["III, the comparator moving"] += in_force
@@ -240,13 +229,15 @@ def bound_run(
     return Certificate(smoothed, realised, np.cumsum(worst) + 2.0 * R * hinted, terms)
 
 
-class _State(NamedTuple):
-    """What a learner's form puts into Lemma 7."""
+class _Form(NamedTuple):
+    """What a learner's form puts into Lemma 7, with s_t = held_t + sigma_t ((u_{t+1} + u_t) / 2 - pulled_t)."""
 
-    moved: Array  # <s_t, u_{t+1} - u_t> for t < T
+    held: Array  # for t < T
+    pulled: Array  # for t < T
     center: Array  # c_t
-    sigma: Array  # in I
-    held: Array | float  # a bound on the gradients or normals in s_t
+    used: Array  # sigma in I
+    limit: Array | float  # a bound on the gradients or normals in s_t
+    ends: np.ndarray | None = None  # whether a phase ends with round t < T
 
 
 def _shift_back(sigma: Array) -> Array:
@@ -254,39 +245,45 @@ def _shift_back(sigma: Array) -> Array:
     return np.concatenate((sigma[:1], sigma[:-1]))
 
 
-def _centred_state(learner: Any, x: Array, g: Array, u: Array, sigma: Array) -> _State:
-    middle = (u[1:] + u[:-1]) / 2.0
-    moved = np.vecdot(sigma[:-1, None] * (middle - x[1:-1]), np.diff(u, axis=0))
-    return _State(moved, np.broadcast_to(x[0], g.shape), _shift_back(sigma), 0.0)
+def _centred_form(learner: Any, x: Array, g: Array, sigma: Array) -> _Form:
+    center = np.broadcast_to(x[0], g.shape)
+    return _Form(np.zeros_like(g[1:]), x[1:-1], center, _shift_back(sigma), 0.0)
 
 
-def _memory_state(learner: Any, x: Array, g: Array, u: Array, sigma: Array) -> _State:
-    middle = (u[1:] + u[:-1]) / 2.0
+def _memory_form(learner: Any, x: Array, g: Array, sigma: Array) -> _Form:
     n = normals_of(learner, x, g, sigma)[1:]
-    moved = np.vecdot(sigma[:-1, None] * (middle - x[1:-1]) - n, np.diff(u, axis=0))
-    return _State(moved, x[:-1], sigma, np.linalg.norm(n, axis=1))
+    return _Form(-n, x[1:-1], x[:-1], sigma, np.linalg.norm(n, axis=1))
 
 
-def _anchored_state(learner: Any, x: Array, g: Array, u: Array, sigma: Array) -> _State:
-    middle = (u[1:] + u[:-1]) / 2.0
+def _anchored_form(learner: Any, x: Array, g: Array, sigma: Array) -> _Form:
     start, anchor, held = phases_of(learner, x, g)
-    moved = np.vecdot(held[:-1] + sigma[:-1, None] * (middle - anchor[:-1]), np.diff(u, axis=0))
+    t = np.arange(len(g))
+    longest = int((t - start).max()) + 1
+    limit = longest * float(np.linalg.norm(g, axis=1).max())
+    ends = start[1:] == t[1:]
+    return _Form(held[:-1], anchor[:-1], anchor, _shift_back(sigma), limit, ends)
+
+
+CERTIFIED_FORMS = {"anchored": _anchored_form, "centred": _centred_form, "memory": _memory_form}
+
+
+def _price_jumps(form: _Form, x: Array, u: Array, sigma: Array) -> Array:
+    """Compute <s_t, u_{t+1} - u_t> for t < T, or less where a phase ends."""
+    middle = (u[1:] + u[:-1]) / 2.0
+    price = np.vecdot(form.held + sigma[:-1, None] * (middle - form.pulled), np.diff(u, axis=0))
+    if form.ends is None:
+        return price
     # Where a phase ends, the old objective is at its minimum, and a new one around that point replaces it.
-    ends = start[1:] == np.arange(1, len(g))
+    ends = form.ends
     after = x[1:-1][ends]
-    last = anchor[:-1][ends]
+    last = form.pulled[ends]
     u_last = u[:-1][ends]
-    value = np.vecdot(held[:-1][ends], after - u_last) + sigma[:-1][ends] / 2.0 * (
+    price[ends] = np.vecdot(form.held[ends], after - u_last) + sigma[:-1][ends] / 2.0 * (
         np.sum((after - last) ** 2, axis=1)
         - np.sum((u_last - last) ** 2, axis=1)
         + np.sum((u[1:][ends] - after) ** 2, axis=1)
     )
-    moved[ends] = value
-    longest = int((np.arange(len(g)) - start).max()) + 1
-    return _State(moved, anchor, _shift_back(sigma), longest * float(np.linalg.norm(g, axis=1).max()))
-
-
-CERTIFIED_FORMS = {"anchored": _anchored_state, "centred": _centred_state, "memory": _memory_state}
+    return price
 
 
 def _check_certified(trace: Trace) -> Learner[Any]:
@@ -295,7 +292,7 @@ def _check_certified(trace: Trace) -> Learner[Any]:
     inner = learner.learner if isinstance(learner, Delayed) else learner
     if inner.form not in CERTIFIED_FORMS:
         message = f"{type(learner).__name__} has no certificate."
-        if isinstance(learner, SAder | Leader):
+        if hasattr(learner, "name_accounts"):
             message += " Use certify_experts."
         raise InvalidInput(message)
     if trace.hints is None and np.any(getattr(trace.state, "hint", 0.0)):
@@ -390,7 +387,7 @@ def certify_experts(trace: Trace) -> ExpertCertificate:
         raise InvalidInput(
             f"trace must be of a SAder, Leader or BetterOfTwo, got {trace.learner}. Use certify for one learner."
         )
-    if isinstance(learner, Leader) and not learner.guard:
+    if not getattr(learner, "guard", True):
         raise InvalidInput("A Leader with guard=False has no certificate. Build it with guard=True.")
     if learner.movement != trace.movement:
         raise InvalidInput(
@@ -403,12 +400,12 @@ def certify_experts(trace: Trace) -> ExpertCertificate:
         experts = base + trace.state.paid
         return ExpertCertificate(cost, experts, base + learner.bound(trace.state) - experts)
     experts = np.cumsum(trace.expert_hitting + trace.expert_switching, axis=0)
-    if isinstance(learner, Leader):
+    if isinstance(learner, SAder):
+        bound = _excess(learner, trace, _read_lost(learner, trace, trace.state.V))
+    else:
         lost = _read_lost(learner.ensemble, trace, trace.state.Delta)
         allowed = 2.0 * lost + 4.0 * learner.reach + np.maximum.accumulate(trace.kept["worst"])
         bound = allowed[:, None] + _excess(learner.ensemble, trace, lost)
-    else:
-        bound = _excess(learner, trace, _read_lost(learner, trace, trace.state.V))
     paid = np.cumsum(trace.hitting + trace.switching) - _entry(learner, trace)
     return ExpertCertificate(cost, experts[-1], bound[-1], ExpertCurves(paid, experts, bound))
 
@@ -422,10 +419,7 @@ def _read_lost(learner: SAder, trace: Trace, last: float) -> Array:
 
 def _entry(learner: Any, trace: Trace) -> float:
     """Return the cost of the move from x0 to the first point, which no expert pays."""
-    if trace.x0 is None:
-        return 0.0
-    weight = float(np.ravel(trace.movement.weight)[0])
-    return weight * float(trace.movement.distance(learner.init().x - trace.x0))
+    return float(trace.movement.paid(learner.init().x[None], trace.x0)[0])
 
 
 def _excess(learner: SAder, trace: Trace, lost: Array) -> Array:
@@ -564,6 +558,5 @@ def _recall(learner: Reluctant, g: Array, hints: Array | None) -> tuple[Array, A
     prices = np.empty(len(g) - 1)
     for t, row in enumerate(g[:-1]):
         state = learner.observe(state, row)
-        hint = None if hints is None else hints[t]
-        forecasts[t], prices[t] = learner.forecast(state, hint)
+        forecasts[t], prices[t] = learner.forecast(state, None if hints is None else hints[t])
     return forecasts, prices

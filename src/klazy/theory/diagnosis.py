@@ -1,6 +1,7 @@
 """How a learner moved, round by round: where its projection bound, where it stood still, and the bounds on its steps."""
 
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -68,9 +69,9 @@ class Diagnosis:
         for name, bound in (("stability", self.stability_bound), ("variance", self.variance_bound)):
             known = np.isfinite(bound)
             if known.any():
-                paid = float(self.moved[known].sum())
-                allowed = float(bound[known].sum())
-                greedy = float(self.greedy_bound[known].sum())
+                paid = self.moved[known].sum()
+                allowed = bound[known].sum()
+                greedy = self.greedy_bound[known].sum()
                 lines.append(
                     f"In {known.mean():.1%} of the rounds the {name} bound speaks: moved {paid:.4g}, at most {allowed:.4g}; "
                     f"the bound of a greedy step is {greedy:.4g}."
@@ -178,10 +179,7 @@ def diagnose(
 
     The unconstrained points are those of GD, LazyGD and k-lazyGD, of MemoryGD and of CentredOMD.
     """
-    h = np.zeros_like(x)
-    if hints is not None:
-        h[1:] = hints
-    surprise = g - h[:-1]
+    surprise, h = compare_with_hints(x, g, hints)
     if learner.form not in _UNCONSTRAINED:
         known = "GD, LazyGD, KLazyGD, KLazyFTRL, MemoryGD, CentredOMD, SAder and Leader"
         raise InvalidInput(f"Only runs of {known} can be diagnosed, got {type(learner).__name__}.")
@@ -204,6 +202,19 @@ def diagnose(
     constant = bool((sigma == sigma[0]).all())
     texts = _warn(binds, constant, size, np.linalg.norm(x - x[0], axis=1), G, R)
     return Diagnosis(moved, binds, stale, margin, greedy, stability, variance, constant, texts)
+
+
+def compare_with_hints(x: Array, g: Array, hints: Array | None) -> tuple[Array, Array]:
+    """Return what hints did not foresee of the gradients g_1, ..., g_T, and the hints of g_1, ..., g_{T+1}."""
+    h = np.zeros_like(x)
+    if hints is not None:
+        h[1:] = hints
+    return g - h[:-1], h
+
+
+def list_states(learner: Any, g: Array) -> list[Any]:
+    """Play these gradients, and return all states, the one after the last included."""
+    return list(accumulate(g, learner.step, initial=learner.init()))
 
 
 def _bound_within_phases(

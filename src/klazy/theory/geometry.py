@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,7 +12,7 @@ from klazy.base.checks import Array, InvalidInput, integer, rows
 from klazy.learners import Learner
 from klazy.sets import ConvexSet
 from klazy.sets.base import outline
-from klazy.theory.diagnosis import phases_of, sigmas_of
+from klazy.theory.diagnosis import list_states, phases_of, sigmas_of
 
 if TYPE_CHECKING:
     from klazy.show import Figure
@@ -57,7 +56,7 @@ def step_picture(learner: Learner[Any], g: ArrayLike, t: int) -> Figure:
     """
     seen = _check(learner, g, t)
     domain = learner.domain
-    x = np.array([state.x for state in accumulate(seen, learner.step, initial=learner.init())])
+    x = np.array([state.x for state in list_states(learner, seen)])
     start, anchor, _ = phases_of(learner, x, seen)
     held = np.cumsum(seen[start[-1] :], axis=0)
     path = anchor[-1] - np.vstack((np.zeros(2), held)) / sigmas_of(learner, seen)[-1]

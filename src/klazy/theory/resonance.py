@@ -14,6 +14,7 @@ from klazy.game.run import run_many
 from klazy.learners import GD
 from klazy.learners.base import Descent
 from klazy.sequences import Scenario, phases_of_length
+from klazy.sequences.phases import alternate
 from klazy.sets import ConvexSet, L2Ball
 
 if TYPE_CHECKING:
@@ -58,14 +59,11 @@ class Resonance:
         return int(self.lengths[np.argmin(self.lazy - self.greedy)])
 
     def __str__(self) -> str:
-        named = {
-            "most": int(np.argmax(self.lazy - self.greedy)),
-            "least": int(np.argmin(self.lazy - self.greedy)),
-        }
+        extra = self.lazy - self.greedy
         texts = [
             f"Compared with greedy, phases of {self.lengths[i]} hurt {how}: "
             f"{self.lazy[i]:.3g} a round against {self.greedy[i]:.3g}."
-            for how, i in named.items()
+            for how, i in (("most", extra.argmax()), ("least", extra.argmin()))
         ]
         return "\n".join(texts)
 
@@ -162,7 +160,7 @@ def _make_phases(domain: ConvexSet, length: int, T: int) -> Scenario:
     ways = np.vstack((diagonal, longest / (float(np.linalg.norm(longest)) or 1.0)))
     widths = np.vecdot(ways, domain.lowest(-ways) - domain.lowest(ways))
     way = ways[np.argmax(widths)]
-    sign = np.where(np.arange(T) // length % 2 == 0, 1.0, -1.0)[:, None]
+    sign = alternate(length, T)
     g = sign * way
     ends = domain.lowest(np.vstack((way, -way)))
     u = np.where(sign > 0.0, ends[0], ends[1])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -10,18 +11,49 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from klazy.base.checks import Array, integer, non_negative, positive, size
-from klazy.learners.base import Learner, check_domain, check_start
+from klazy.learners.base import Learner, S, check_domain, check_start
 from klazy.learners.gd import GD
-from klazy.movement import L2Movement, Movement
+from klazy.movement import L2Movement
 from klazy.sets import ConvexSet
 from klazy.sets.base import check_bounded
 
 MOST_LEVELS = 53  # no run outlives an interval of 2^52 rounds
 LARGEST_CHANGE = 1.25  # the largest change of evidence in a round, if certainty needs at most a quarter of n
-PACE_MARGIN = (
-    0.7  # more than squares and changes cost: the proof needs a pace A >= K exp(0.625 / A), which K + 0.7 is
-)
+PACE_MARGIN = 0.7  # over K, what squares and changes cost: the proof needs a pace A >= K exp(0.625 / A)
 SEARCHES = 200  # halvings
+
+
+class _Adaptive(Learner[S]):
+    """What both know: gradients are at most G, and a Euclidean unit costs ``move_cost``."""
+
+    G: float
+    move_cost: float
+    start: Array | None
+    movement: L2Movement
+
+    def _keep_known(self, domain: Any, G: Any, move_cost: Any, start: ArrayLike | None) -> None:
+        """Check and store the arguments of both."""
+        check_bounded(check_domain(domain))
+        movement = L2Movement(non_negative(move_cost, "move_cost"))
+        self._keep(
+            domain=domain,
+            G=positive(G, "G", "Give a bound on the gradients' norms."),
+            move_cost=movement.weight,
+            start=check_start(domain, start),
+            movement=movement,
+        )
+
+    @cached_property
+    def _steepness(self) -> float:
+        return math.sqrt(self.G**2 + 2.0 * self.move_cost * self.G)
+
+    def _make_descents(self, lengths: Iterable[int]) -> tuple[GD, ...]:
+        """Make a descent with theory's sigma for each number of rounds."""
+        sigmas = [self._steepness * math.sqrt(n) / self.domain.scale for n in lengths]
+        return tuple(GD(self.domain, sigma) for sigma in sigmas)
+
+    def _price(self, delta: Array) -> Array:
+        return self.move_cost * self.movement.distance(delta)
 
 
 class CoverState(NamedTuple):
@@ -34,7 +66,7 @@ class CoverState(NamedTuple):
     moved: Array
 
 
-class StronglyAdaptive(Learner[CoverState]):
+class StronglyAdaptive(_Adaptive[CoverState]):
     r"""Start a fresh learner on every geometric interval, and weigh each by what it gained: regret is small on all intervals.
 
     After Daniely, Gonen and Shalev-Shwartz (2015), with movement in the losses. Level j plays :class:`GD` on the intervals
@@ -69,11 +101,7 @@ class StronglyAdaptive(Learner[CoverState]):
     [-0.955]
     """
 
-    G: float
-    move_cost: float
     levels: int
-    start: Array | None
-    movement: L2Movement
 
     def __init__(
         self,
@@ -84,22 +112,9 @@ class StronglyAdaptive(Learner[CoverState]):
         levels: int = 20,
         start: ArrayLike | None = None,
     ) -> None:
-        check_bounded(check_domain(domain))
-        movement = L2Movement(non_negative(move_cost, "move_cost"))
-        known = integer(levels, "levels")
-        self._keep(
-            domain=domain,
-            G=positive(G, "G", "Give a bound on the gradients' norms."),
-            move_cost=movement.weight,
-            levels=min(known, MOST_LEVELS),
-            start=check_start(domain, start),
-        )
-        D = domain.scale
-        scale = math.sqrt(self.G**2 + 2.0 * self.move_cost * self.G)
-        self._keep(
-            experts=tuple(GD(domain, scale * math.sqrt(2.0**j) / D) for j in range(self.levels)),
-            movement=movement,
-        )
+        self._keep_known(domain, G, move_cost, start)
+        self._keep(levels=min(integer(levels, "levels"), MOST_LEVELS))
+        self._keep(experts=self._make_descents(2**j for j in range(self.levels)))
 
     def init(self, x: Array | None = None) -> CoverState:
         x = self.first_point(x)
@@ -109,7 +124,7 @@ class StronglyAdaptive(Learner[CoverState]):
 
     def step(self, state: CoverState, g: Array) -> CoverState:
         t, x, experts, w, moved = state
-        rate = _rates(self.levels)
+        rate = np.minimum(0.5, 2.0 ** (-0.5 * np.arange(self.levels)))
         worst = (self.G + self.move_cost) * self.domain.scale
         points = np.array([expert.x for expert in experts])
         mean = w @ moved / w.sum()
@@ -121,12 +136,8 @@ class StronglyAdaptive(Learner[CoverState]):
             following.append(expert.init(x) if fresh else expert.step(old, g) if awake else old)
         after = np.array([expert.x for expert in following])
         w = np.where(starts, rate, w)
-        moved = np.where(starts, 0.0, self.movement.weight * self.movement.distance(after - points))
+        moved = np.where(starts, 0.0, self._price(after - points))
         return CoverState(t + 1, w @ after / w.sum(), tuple(following), w, moved)
-
-
-def _rates(levels: int) -> Array:
-    return np.minimum(0.5, 2.0 ** (-0.5 * np.arange(levels)))
 
 
 class SteadyState(NamedTuple):
@@ -140,7 +151,7 @@ class SteadyState(NamedTuple):
     mixture_moved: Array
 
 
-class SteadyAdaptive(Learner[SteadyState]):
+class SteadyAdaptive(_Adaptive[SteadyState]):
     r"""Small regret on every interval, movement included, with weights that change slowly.
 
     Descents tuned to T, T/2, T/4, ... rounds are mixed one after the other, the longest first: :math:`z_0 = x_0`, :math:`z_j
@@ -181,10 +192,6 @@ class SteadyAdaptive(Learner[SteadyState]):
     """
 
     T: int
-    G: float
-    move_cost: float
-    start: Array | None
-    movement: L2Movement
 
     def __init__(
         self,
@@ -195,21 +202,9 @@ class SteadyAdaptive(Learner[SteadyState]):
         *,
         start: ArrayLike | None = None,
     ) -> None:
-        check_bounded(check_domain(domain))
-        self._keep(
-            domain=domain,
-            T=size(T, "T"),
-            G=positive(G, "G", "Give a bound on the gradients' norms."),
-            move_cost=non_negative(move_cost, "move_cost"),
-            start=check_start(domain, start),
-        )
-        self._keep(movement=L2Movement(self.move_cost))
-        sigmas = [self._steepness * math.sqrt(n) / domain.scale for n in self.lengths]
-        self._keep(experts=tuple(GD(domain, sigma) for sigma in sigmas))
-
-    @cached_property
-    def _steepness(self) -> float:
-        return math.sqrt(self.G**2 + 2.0 * self.move_cost * self.G)
+        self._keep_known(domain, G, move_cost, start)
+        self._keep(T=size(T, "T"))
+        self._keep(experts=self._make_descents(self.lengths))
 
     @cached_property
     def _toll(self) -> float:
@@ -252,10 +247,6 @@ class SteadyAdaptive(Learner[SteadyState]):
         """M, the most that a round can cost more for one of them than for another or a fixed point, movement included."""
         stride = self.G * self.domain.scale / (self._steepness * math.sqrt(self.lengths[-1]))
         return self.G * self.domain.scale + self.move_cost * (stride + self.most_moved)
-
-    @property
-    def own_movement(self) -> Movement:
-        return self.movement
 
     def bound(self, length: int) -> float:
         """Bound its regret on any interval, movement included.
@@ -341,9 +332,6 @@ class SteadyAdaptive(Learner[SteadyState]):
         for share, point in zip(self._shares(evidence).tolist(), points[1:], strict=True):
             mixtures.append((1.0 - share) * mixtures[-1] + share * point)
         return np.array(mixtures)
-
-    def _price(self, delta: Array) -> Array:
-        return self.movement.weight * self.movement.distance(delta)
 
 
 def find_weight(y: float, n: int, T: int, pace: float) -> float:

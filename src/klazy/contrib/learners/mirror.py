@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from klazy.base.checks import Array, InvalidInput, number
+from klazy.base.checks import Array, InvalidInput, instance, number
 from klazy.base.config import Config
 from klazy.kernels import codes
 from klazy.learners.base import Descent
@@ -111,9 +111,9 @@ class Entropy(Geometry):
     def check(self, domain: ConvexSet) -> None:
         if not isinstance(domain, Simplex | CappedSimplex):
             raise InvalidInput(f"Entropy needs a Simplex or CappedSimplex, got {domain!r}. Use MemoryGD.")
-        given = np.zeros(1) if isinstance(domain, Simplex) else np.ravel(domain.floor)
-        if given.min() < 0.0:
-            raise InvalidInput(f"Entropy needs floors of at least 0, got {given.min()}. Use MemoryGD.")
+        lowest = np.min(getattr(domain, "floor", 0.0))
+        if lowest < 0.0:
+            raise InvalidInput(f"Entropy needs floors of at least 0, got {lowest}. Use MemoryGD.")
         low, high = self.bounds(domain)
         if high.min() <= 0.0:
             raise InvalidInput(
@@ -152,9 +152,9 @@ class Entropy(Geometry):
         """
         low = np.full(domain.dim, self.least(domain))
         high = np.full(domain.dim, domain.total)
-        if isinstance(domain, CappedSimplex):
-            low = np.maximum(low, domain.floor)
-            high = np.minimum(high, domain.cap)
+        # A simplex has neither floors nor caps of its own.
+        low = np.maximum(low, getattr(domain, "floor", low))
+        high = np.minimum(high, getattr(domain, "cap", high))
         return low, high
 
     def to_dual(self, domain: Any, x: Array) -> Array:
@@ -239,9 +239,7 @@ class MirrorMemory(Descent[MirrorState]):
         super().__init__(domain, sigma, learning_rate=learning_rate, start=start)
         if geometry is None:
             geometry = Entropy()
-        if not isinstance(geometry, Geometry):
-            raise InvalidInput(f"geometry must be a Geometry such as Entropy(0.01), got {geometry!r}.")
-        geometry.check(domain)
+        instance(geometry, "geometry", Geometry, "a Geometry such as Entropy(0.01)").check(domain)
         self._keep(memory=check_memory(memory), geometry=geometry)
 
     @cached_property
@@ -254,8 +252,8 @@ class MirrorMemory(Descent[MirrorState]):
     @property
     def least(self) -> float:
         """Below which no coordinate falls, for the kernel."""
-        assert isinstance(self.geometry, Entropy)
-        return self.geometry.least(self.domain)
+        geometry: Any = self.geometry  # only Entropy has a rule
+        return geometry.least(self.domain)
 
     def init(self, x: Array | None = None) -> MirrorState:
         x = self.first_point(x)

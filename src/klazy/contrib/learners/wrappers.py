@@ -224,7 +224,7 @@ class Budgeted(Wrapper[BudgetedState]):
         budget = positive(S, "S", "Give a number above zero, or use Fixed to stay.")
         price = learner.own_movement if movement is None else as_movement(movement)
         price.check(learner.domain.dim)
-        if not isinstance(price.weight, float):
+        if np.ndim(price.weight) > 0:
             raise InvalidInput(f"movement must have one weight for all rounds, got {price!r}.")
         if T is not None:
             T = size(T, "T", "Leave it out to release all at once.")
