@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike
 from klazy.base.checks import Array, InvalidInput, check_flag, non_negative, one_of, positive, size
 from klazy.families import Family, Pinball
 from klazy.kernels import codes
+from klazy.learners.autoregressive import Autoregressive
 from klazy.learners.base import Descent, Learner, check_domain
 from klazy.learners.gd import GD, LazyGD
 from klazy.learners.klazy import KLazyGD
@@ -34,6 +35,9 @@ SUMS = (0.25, 0.5, 1.0, 2.0, 4.0)
 # Its seasonal experts: for how many rounds a new point should serve, None for a plan, and over how many periods they average.
 HORIZONS = (1, 2, 4, 8, 16)
 AVERAGED_PERIODS = (4, 16)
+# Its experts that learn to forecast: how many rounds they forecast, and how many times a move must pay within them.
+FORECAST_ROUNDS = tuple(2**i for i in range(codes.REGRESSION_HORIZONS))
+CAUTIONS = (0.5, 1.0, 2.0)
 # Its experts that use hints: how far back they look, and for how many rounds a new point should serve. Of one that serves a
 # single round the window does not matter.
 HINTED_GRID = ((1.0, 1.0), (4.0, 4.0), (16.0, 4.0), (16.0, 16.0), (64.0, 16.0), (64.0, 64.0), (256.0, 64.0))
@@ -468,13 +472,20 @@ def auto(
         for horizon in horizons[::every]
         for periods in _choose_averages(season, width)
     ]
+    learned = []
+    if not isinstance(known, Pinball) and known is family:
+        learned = [
+            Autoregressive(domain, planned, horizon, caution, family=known, start=start)
+            for horizon in FORECAST_ROUNDS[::every]
+            for caution in CAUTIONS
+        ]
     hinted = []
     if check_flag(hints, "hints"):
         hinted = [
             Reluctant(domain, planned, window, horizon, family=known, start=start, hints=True)
             for window, horizon in HINTED_GRID
         ]
-    experts = [*smoothed, *seasonal, *hinted]
+    experts = [*smoothed, *seasonal, *learned, *hinted]
     if not smoothed[0].is_curved:
         _warn_of_size(domain, smoothed[0].init().x)
     return Leader(experts, movement, guard=is_norm, family=family, hints=bool(hinted))

@@ -1,0 +1,232 @@
+"""The regression of a leader, and the forecasts that its experts get: the twin of klazy.learners.regression.
+
+All numbers are plain here, and sums are added in the order in which the specification adds them: what is solved for magnifies
+rounding errors. Features are next to each other, and so are horizons, so that loops over them vectorise.
+"""
+
+from klazy.kernels import codes
+from klazy.kernels.binding import local, pointer
+from klazy.kernels.codes import REGRESSION_BANDS, REGRESSION_HORIZONS, REGRESSION_SLOTS
+from klazy.kernels.lane import called, exact
+from klazy.kernels.rules import AHEAD
+from klazy.kernels.slots import WIDTH, D
+
+SQUARE = REGRESSION_BANDS * REGRESSION_BANDS
+SHORT = REGRESSION_SLOTS.bit_length() - 1
+SPACINGS = REGRESSION_HORIZONS - SHORT
+
+
+# ---- where the arrays of the vector begin
+
+
+def find_means(known, d):
+    """Return the exponential means, a row for each coordinate; the sums and the norms are before them."""
+    return pointer(known, codes.REGRESSION_HEAD + d + REGRESSION_BANDS)
+
+
+def find_squares(known, d):
+    """Return the sums of squared targets, one for each horizon."""
+    return pointer(find_means(known, d), d * REGRESSION_BANDS)
+
+
+def find_products(known, d):
+    """Return the products of features and targets, a row for each horizon."""
+    return pointer(find_squares(known, d), REGRESSION_HORIZONS)
+
+
+def find_matrix(known, d, spacing):
+    """Return the products of features of the rounds with this spacing."""
+    place = REGRESSION_HORIZONS * REGRESSION_BANDS + spacing * SQUARE
+    return pointer(find_products(known, d), place)
+
+
+def find_coefficients(known, d):
+    """Return the coefficients, a row for each feature."""
+    return find_matrix(known, d, SPACINGS)
+
+
+def find_forecasts(known, d):
+    """Return the forecasts, a row for each coordinate."""
+    return pointer(find_coefficients(known, d), REGRESSION_BANDS * REGRESSION_HORIZONS)
+
+
+def find_slot(known, d, spacing, number):
+    """Return what is remembered of the round with this number among those of a spacing: the sums, then its features."""
+    place = spacing * REGRESSION_SLOTS + number % REGRESSION_SLOTS
+    first = d * REGRESSION_HORIZONS + place * (1 + REGRESSION_BANDS) * d
+    return pointer(find_forecasts(known, d), first)
+
+
+# ---- a round
+
+
+@called
+@exact
+def observe_regression(known, row, dim):
+    """Learn from a row, and forecast the mean of the next ones for every horizon."""
+    d = D if D > 0 else dim
+    n = int(known[codes.REGRESSION_SEEN]) + 1
+    known[codes.REGRESSION_SEEN] = n
+    add_row(known, row, n, d)
+    for h in range(REGRESSION_HORIZONS):
+        learn_pair(known, n, h, d)
+    for i in range(d):
+        find_features(known, n, i, d)
+    for j in range(1, SPACINGS):
+        if n % (1 << j) == 0:
+            copy_slot(find_slot(known, d, 0, n), find_slot(known, d, j, n >> j), d)
+    if n >= codes.REGRESSION_GROWTH * known[codes.REGRESSION_SOLVED] + 1.0:
+        known[codes.REGRESSION_SOLVED] = n
+        for h in range(REGRESSION_HORIZONS):
+            solve(known, n, h, d)
+    features = pointer(find_slot(known, d, 0, n), d)
+    coefficients = find_coefficients(known, d)
+    forecasts = find_forecasts(known, d)
+    sums = pointer(known, codes.REGRESSION_HEAD)
+    for i in range(d):
+        out = local(REGRESSION_HORIZONS)
+        for h in range(REGRESSION_HORIZONS):
+            out[h] = sums[i] / n
+        for k in range(REGRESSION_BANDS):
+            feature = features[i * REGRESSION_BANDS + k]
+            for h in range(REGRESSION_HORIZONS):
+                out[h] += coefficients[k * REGRESSION_HORIZONS + h] * feature
+        for h in range(REGRESSION_HORIZONS):
+            forecasts[i * REGRESSION_HORIZONS + h] = out[h]
+
+
+@exact
+def add_row(known, row, n, d):
+    """Update the sums and the means with a row."""
+    sums = pointer(known, codes.REGRESSION_HEAD)
+    norms = pointer(sums, d)
+    means = find_means(known, d)
+    paces = local(REGRESSION_BANDS)
+    pace = 1.0
+    for k in range(REGRESSION_BANDS):
+        paces[k] = pace
+        pace *= 0.5
+    for k in range(REGRESSION_BANDS):
+        norms[k] += paces[k] * (1.0 - norms[k])
+    middle = 0.0
+    if known[codes.REGRESSION_CENTRED] > 0.0:
+        for i in range(d):
+            middle += row[i]
+        middle /= d
+    for i in range(d):
+        number = row[i] - middle
+        sums[i] += number
+        mean = pointer(means, i * REGRESSION_BANDS)
+        for k in range(REGRESSION_BANDS):
+            mean[k] += paces[k] * (number - mean[k])
+
+
+@exact
+def find_features(known, n, i, d):
+    """Write the sum and the features of a coordinate into the round's slot."""
+    sums = pointer(known, codes.REGRESSION_HEAD)
+    norms = pointer(sums, d)
+    mean = pointer(find_means(known, d), i * REGRESSION_BANDS)
+    slot = find_slot(known, d, 0, n)
+    slot[i] = sums[i]
+    feature = pointer(slot, d + i * REGRESSION_BANDS)
+    smoothed = local(REGRESSION_BANDS)
+    for k in range(REGRESSION_BANDS):
+        smoothed[k] = mean[k] / norms[k]
+    for k in range(REGRESSION_BANDS - 1):
+        feature[k] = smoothed[k] - smoothed[k + 1]
+    feature[REGRESSION_BANDS - 1] = smoothed[REGRESSION_BANDS - 1] - sums[i] / n
+
+
+@exact
+def learn_pair(known, n, h, d):
+    """Learn from the features of an earlier round and what came after it, for one horizon, where such a pair is due."""
+    horizon = 1 << h
+    j = max(h - SHORT, 0)
+    if n % (1 << j) == 0 and n > horizon:
+        slot = find_slot(known, d, j, (n - horizon) >> j)
+        features = pointer(slot, d)
+        sums = pointer(known, codes.REGRESSION_HEAD)
+        products = pointer(find_products(known, d), h * REGRESSION_BANDS)
+        added = local(REGRESSION_BANDS)
+        for k in range(REGRESSION_BANDS):
+            added[k] = 0.0
+        square = 0.0
+        for i in range(d):
+            target = (sums[i] - slot[i]) / horizon - slot[i] / (n - horizon)
+            square += target * target
+            feature = pointer(features, i * REGRESSION_BANDS)
+            for k in range(REGRESSION_BANDS):
+                added[k] += feature[k] * target
+        find_squares(known, d)[h] += square
+        for k in range(REGRESSION_BANDS):
+            products[k] += added[k]
+        if h == 0 or j > 0:
+            add_square(find_matrix(known, d, j), features, d)
+
+
+@called
+@exact
+def add_square(matrix, features, dim):
+    """Add the products of any two features, summed over the coordinates."""
+    d = D if D > 0 else dim
+    added = local(SQUARE)
+    for at in range(SQUARE):
+        added[at] = 0.0
+    for i in range(d):
+        feature = pointer(features, i * REGRESSION_BANDS)
+        for a in range(REGRESSION_BANDS):
+            for b in range(REGRESSION_BANDS):
+                added[a * REGRESSION_BANDS + b] += feature[a] * feature[b]
+    for at in range(SQUARE):
+        matrix[at] += added[at]
+
+
+def copy_slot(slot, to, d):
+    """Remember a round in the slot of another spacing."""
+    for at in range((1 + REGRESSION_BANDS) * d):
+        to[at] = slot[at]
+
+
+@called
+@exact
+def solve(known, n, h, d):
+    """Find the coefficients of one horizon by elimination."""
+    j = max(h - SHORT, 0)
+    pairs = (n >> j) - ((1 << h) >> j)
+    square = find_squares(known, d)[h]
+    if pairs > 0 and square > codes.SMALLEST_VARIATION:
+        ridge = min(1 << h, REGRESSION_SLOTS) * (square / (pairs * d))
+        matrix = find_matrix(known, d, j)
+        products = pointer(find_products(known, d), h * REGRESSION_BANDS)
+        rows = local(SQUARE)
+        b = local(REGRESSION_BANDS)
+        for at in range(SQUARE):
+            rows[at] = matrix[at]
+        for c in range(REGRESSION_BANDS):
+            rows[c * REGRESSION_BANDS + c] += ridge
+            b[c] = products[c]
+        for c in range(REGRESSION_BANDS):
+            top = pointer(rows, c * REGRESSION_BANDS)
+            for r in range(c + 1, REGRESSION_BANDS):
+                row = pointer(rows, r * REGRESSION_BANDS)
+                share = row[c] / top[c]
+                for k in range(c, REGRESSION_BANDS):
+                    row[k] -= share * top[k]
+                b[r] -= share * b[c]
+        coefficients = find_coefficients(known, d)
+        for back in range(REGRESSION_BANDS):
+            c = REGRESSION_BANDS - 1 - back
+            b[c] /= rows[c * REGRESSION_BANDS + c]
+            coefficients[c * REGRESSION_HORIZONS + h] = b[c]
+            for r in range(c):
+                b[r] -= rows[r * REGRESSION_BANDS + c] * b[c]
+
+
+def lend_forecasts(q, known, outlook, d):
+    """Write the forecasts for the experts of a block, each for its own horizon, into ``outlook``."""
+    forecasts = find_forecasts(known, d)
+    for lane in range(WIDTH):
+        h = int(q[(codes.OWN + AHEAD) * WIDTH + lane])
+        for i in range(d):
+            outlook[i * WIDTH + lane] = forecasts[i * REGRESSION_HORIZONS + h]
