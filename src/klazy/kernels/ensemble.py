@@ -400,18 +400,16 @@ def play_on(blocks, count, length, lead, X, g, d, head, program, work, noted):
         moves = True
         if FORECASTS:
             clear(outlook, d)
-        if AUTOREGRESSIVE >= 0:
-            if int(peek(q, codes.RULE)) == AUTOREGRESSIVE:
-                lend_forecasts(q, regression, outlook, d)
-        if SEASONAL >= 0:
-            if int(peek(q, codes.RULE)) == SEASONAL:
-                given = peek(q, codes.OWN + SEASONAL_GIVEN)
-                moves = knows_period(given, season)
-                if given >= codes.SEASON_ROWS and given == season[codes.SEASON_SEEN]:
-                    store(board(lead, codes.BEHIND, count, d), block, spread(0.0))
-                    store(board(lead, codes.SQUARES, count, d), block, spread(0.0))
-                if moves:
-                    look_ahead(q, given, season, rows, outlook, v, d)
+        if AUTOREGRESSIVE >= 0 and int(peek(q, codes.RULE)) == AUTOREGRESSIVE:
+            lend_forecasts(q, regression, outlook, d)
+        if SEASONAL >= 0 and int(peek(q, codes.RULE)) == SEASONAL:
+            given = peek(q, codes.OWN + SEASONAL_GIVEN)
+            moves = knows_period(given, season)
+            if given >= codes.SEASON_ROWS and given == season[codes.SEASON_SEEN]:
+                store(board(lead, codes.BEHIND, count, d), block, spread(0.0))
+                store(board(lead, codes.SQUARES, count, d), block, spread(0.0))
+            if moves:
+                look_ahead(q, given, season, rows, outlook, v, d)
         if moves:
             advance(q, told, hint, y, u, p, d, square, norm, move, weight, prices)
         else:

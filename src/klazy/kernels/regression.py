@@ -34,15 +34,14 @@ def find_products(known, d):
     return pointer(find_squares(known, d), REGRESSION_HORIZONS)
 
 
-def find_matrix(known, d, spacing):
-    """Return the products of features of the rounds with this spacing."""
-    place = REGRESSION_HORIZONS * REGRESSION_BANDS + spacing * SQUARE
-    return pointer(find_products(known, d), place)
+def find_matrix(known, d):
+    """Return the products of any two features."""
+    return pointer(find_products(known, d), REGRESSION_HORIZONS * REGRESSION_BANDS)
 
 
 def find_coefficients(known, d):
     """Return the coefficients, a row for each feature."""
-    return find_matrix(known, d, SPACINGS)
+    return pointer(find_matrix(known, d), SQUARE)
 
 
 def find_forecasts(known, d):
@@ -72,6 +71,8 @@ def observe_regression(known, row, dim):
         learn_pair(known, n, h, d)
     for i in range(d):
         find_features(known, n, i, d)
+    for a in range(REGRESSION_BANDS):
+        add_square(known, n, a, d)
     for j in range(1, SPACINGS):
         if n % (1 << j) == 0:
             copy_slot(find_slot(known, d, 0, n), find_slot(known, d, j, n >> j), d)
@@ -161,25 +162,18 @@ def learn_pair(known, n, h, d):
         find_squares(known, d)[h] += square
         for k in range(REGRESSION_BANDS):
             products[k] += added[k]
-        if h == 0 or j > 0:
-            add_square(find_matrix(known, d, j), features, d)
 
 
-@called
 @exact
-def add_square(matrix, features, dim):
-    """Add the products of any two features, summed over the coordinates."""
-    d = D if D > 0 else dim
-    added = local(SQUARE)
-    for at in range(SQUARE):
-        added[at] = 0.0
-    for i in range(d):
-        feature = pointer(features, i * REGRESSION_BANDS)
-        for a in range(REGRESSION_BANDS):
-            for b in range(REGRESSION_BANDS):
-                added[a * REGRESSION_BANDS + b] += feature[a] * feature[b]
-    for at in range(SQUARE):
-        matrix[at] += added[at]
+def add_square(known, n, a, d):
+    """Add the products of a feature of the round with all before it, summed over the coordinates."""
+    row = pointer(find_matrix(known, d), a * REGRESSION_BANDS)
+    features = pointer(find_slot(known, d, 0, n), d)
+    for b in range(a + 1):
+        added = 0.0
+        for i in range(d):
+            added += features[i * REGRESSION_BANDS + a] * features[i * REGRESSION_BANDS + b]
+        row[b] += added
 
 
 def copy_slot(slot, to, d):
@@ -197,22 +191,22 @@ def solve(known, n, h, d):
     square = find_squares(known, d)[h]
     if pairs > 0 and square > codes.SMALLEST_VARIATION:
         ridge = min(1 << h, REGRESSION_SLOTS) * (square / (pairs * d))
-        matrix = find_matrix(known, d, j)
+        matrix = find_matrix(known, d)
+        share = pairs / n
         products = pointer(find_products(known, d), h * REGRESSION_BANDS)
         rows = local(SQUARE)
         b = local(REGRESSION_BANDS)
         for at in range(SQUARE):
-            rows[at] = matrix[at]
+            rows[at] = share * matrix[at]
         for c in range(REGRESSION_BANDS):
             rows[c * REGRESSION_BANDS + c] += ridge
             b[c] = products[c]
         for c in range(REGRESSION_BANDS):
-            top = pointer(rows, c * REGRESSION_BANDS)
             for r in range(c + 1, REGRESSION_BANDS):
                 row = pointer(rows, r * REGRESSION_BANDS)
-                share = row[c] / top[c]
-                for k in range(c, REGRESSION_BANDS):
-                    row[k] -= share * top[k]
+                share = row[c] / rows[c * REGRESSION_BANDS + c]
+                for k in range(c + 1, r + 1):
+                    row[k] -= share * rows[k * REGRESSION_BANDS + c]
                 b[r] -= share * b[c]
         coefficients = find_coefficients(known, d)
         for back in range(REGRESSION_BANDS):
@@ -220,7 +214,7 @@ def solve(known, n, h, d):
             b[c] /= rows[c * REGRESSION_BANDS + c]
             coefficients[c * REGRESSION_HORIZONS + h] = b[c]
             for r in range(c):
-                b[r] -= rows[r * REGRESSION_BANDS + c] * b[c]
+                b[r] -= rows[c * REGRESSION_BANDS + r] * b[c]
 
 
 def lend_forecasts(q, known, outlook, d):

@@ -5,10 +5,9 @@ from __future__ import annotations
 from functools import cached_property
 from typing import Any, ClassVar, NamedTuple
 
-import numpy as np
 from numpy.typing import ArrayLike
 
-from klazy.base.checks import Array, InvalidInput, integer, positive
+from klazy.base.checks import Array, InvalidInput, integer
 from klazy.families import Family
 from klazy.learners.base import Learner
 from klazy.learners.regression import HORIZONS, Regression
@@ -31,9 +30,9 @@ class Autoregressive(Learner[AutoregressiveState]):
     It forecasts the mean :math:`F_H` of the next H rows from means of past rows over windows of 1, 2, 4, ..., 1024 rounds and
     over all of them. How much each window counts is learned from the errors of all forecasts so far
     (:class:`~klazy.learners.regression.Regression`), so that it finds trends, returns to the mean, and plain noise by itself.
-    Then it moves as :class:`Reluctant` does, at c times the price for H rounds:
+    Then it moves as :class:`Reluctant` does, if the move pays within these rounds:
 
-    .. math:: x_{t+1} = \arg\min_{u \in X}\; \langle F_H(t), u \rangle + \frac{c \lambda}{H}\, m(u - x_t).
+    .. math:: x_{t+1} = \arg\min_{u \in X}\; \langle F_H(t), u \rangle + \frac{\lambda}{H}\, m(u - x_t).
 
     Parameters
     ----------
@@ -43,8 +42,6 @@ class Autoregressive(Learner[AutoregressiveState]):
         What moving costs; its weight is the price, one number.
     horizon : int
         H, how many rounds it forecasts: a power of two of at most 1024.
-    caution : float, optional
-        c > 0, how many times a move must pay for itself. Default: 1.
     family : Family, optional
         Of the costs whose rows it gets, as for :class:`Reluctant`; not :class:`~klazy.Pinball`. Default: it gets gradients.
     start : array_like, optional
@@ -58,7 +55,7 @@ class Autoregressive(Learner[AutoregressiveState]):
     ...     g[t] = 0.9 * g[t - 1] + 0.1 * rng.normal(size=3)
     >>> trace = run(Autoregressive(Simplex(3), TVMovement(0.1), horizon=8), g, engine="step")
     >>> round(trace.totals.hitting, 2), round(trace.totals.switching, 2)
-    (-82.69, 6.17)
+    (-84.06, 5.67)
     """
 
     # The field of its state that a leader keeps once for all experts.
@@ -68,7 +65,6 @@ class Autoregressive(Learner[AutoregressiveState]):
 
     movement: Movement
     horizon: int
-    caution: float
     start: Array | None
     mover: Reluctant  # makes its moves from its forecasts
 
@@ -77,7 +73,6 @@ class Autoregressive(Learner[AutoregressiveState]):
         domain: ConvexSet,
         movement: Movement | str,
         horizon: int,
-        caution: float = 1.0,
         *,
         family: Family | None = None,
         start: ArrayLike | None = None,
@@ -85,13 +80,12 @@ class Autoregressive(Learner[AutoregressiveState]):
         horizon = integer(horizon, "horizon")
         if horizon not in HORIZONS:
             raise InvalidInput(f"horizon must be a power of two of at most {HORIZONS[-1]}, got {horizon}.")
-        caution = positive(caution, "caution")
-        mover = Reluctant(domain, movement, 1.0, horizon / caution, family=family, start=start)
+        mover = Reluctant(domain, movement, 1.0, horizon, family=family, start=start)
         if family is not None and family.width(domain.dim) != domain.dim:
             raise InvalidInput(
                 f"family must forecast one number per coordinate, got {family!r}. Use Reluctant for it."
             )
-        self._keep(domain=domain, movement=mover.movement, horizon=horizon, caution=caution)
+        self._keep(domain=domain, movement=mover.movement, horizon=horizon)
         self._keep(family=family, start=mover.start, mover=mover)
 
     @cached_property
@@ -147,7 +141,7 @@ class Autoregressive(Learner[AutoregressiveState]):
         forecast = self.regression.forecast(state.regression, self.horizon)
         return (
             f"It forecasts {write_vector(forecast)} for the next {self.horizon} rounds by regression on all rounds so far, and "
-            f"moves when that pays {self.caution:g} times within them."
+            "moves when that pays within them."
         )
 
     def check_state(self, state: Any) -> AutoregressiveState:

@@ -35,9 +35,8 @@ SUMS = (0.25, 0.5, 1.0, 2.0, 4.0)
 # Its seasonal experts: for how many rounds a new point should serve, None for a plan, and over how many periods they average.
 HORIZONS = (1, 2, 4, 8, 16)
 AVERAGED_PERIODS = (4, 16)
-# Its experts that learn to forecast: how many rounds they forecast, and how many times a move must pay within them.
+# Its experts that learn to forecast: how many rounds they forecast.
 FORECAST_ROUNDS = tuple(2**i for i in range(codes.REGRESSION_HORIZONS))
-CAUTIONS = (0.5, 1.0, 2.0)
 # Its experts that use hints: how far back they look, and for how many rounds a new point should serve. Of one that serves a
 # single round the window does not matter.
 HINTED_GRID = ((1.0, 1.0), (4.0, 4.0), (16.0, 4.0), (16.0, 16.0), (64.0, 16.0), (64.0, 64.0), (256.0, 64.0))
@@ -475,9 +474,8 @@ def auto(
     learned = []
     if not isinstance(known, Pinball) and known is family:
         learned = [
-            Autoregressive(domain, planned, horizon, caution, family=known, start=start)
+            Autoregressive(domain, planned, horizon, family=known, start=start)
             for horizon in FORECAST_ROUNDS[::every]
-            for caution in CAUTIONS
         ]
     hinted = []
     if check_flag(hints, "hints"):

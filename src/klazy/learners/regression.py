@@ -29,8 +29,8 @@ class Regression:
 
     in which :math:`b_H` is the ridge regression of all coordinates together of what the H rows after round s were on average,
     less :math:`\bar g(s)`, on the features of round s. The ridge is Bayes' rule for coefficients of variance 1, with the
-    targets' mean square as noise; targets overlap, so it counts H times. Coefficients are solved for anew when the
-    rounds have grown by a fiftieth.
+    targets' mean square as noise; targets overlap, so it counts H times. All horizons share the products of the features,
+    of all rounds so far. Coefficients are solved for anew when the rounds have grown by a fiftieth.
 
     Parameters
     ----------
@@ -50,7 +50,7 @@ class Regression:
             "means": (dim, BANDS),
             "squares": (count,),
             "products": (count, BANDS),
-            "matrices": (len(SPACINGS), BANDS, BANDS),
+            "matrix": (BANDS, BANDS),
             "coefficients": (BANDS, count),
             "forecasts": (dim, count),
             "slots": (len(SPACINGS), SLOTS, dim * (1 + BANDS)),
@@ -102,11 +102,7 @@ class Regression:
     def _learn(self, known: Array, n: int, features: Array) -> None:
         """Add the pairs of features and target that end with round n, and remember its features for later ones."""
         sums = self.read(known, "sums")
-        matrices = self.read(known, "matrices")
         slots = self.read(known, "slots")
-        if n > 1:
-            _, earlier = self._read_slot(slots[0, (n - 1) % SLOTS])
-            matrices[0] += _square(earlier)
         for h, horizon in enumerate(HORIZONS):
             j = max(h - SHORT, 0)
             if n % SPACINGS[j] == 0 and n > horizon:
@@ -114,8 +110,8 @@ class Regression:
                 target = (sums - past) / horizon - past / (n - horizon)
                 self.read(known, "squares")[h] += np.cumsum(target * target)[-1]
                 self.read(known, "products")[h] += np.cumsum(earlier * target[:, None], axis=0)[-1]
-                if j > 0:
-                    matrices[j] += _square(earlier)
+        squares = np.cumsum(features[:, :, None] * features[:, None], axis=0)[-1]
+        self.read(known, "matrix")[:] += np.tril(squares)
         for j, spacing in enumerate(SPACINGS):
             if n % spacing == 0:
                 slots[j, n // spacing % SLOTS] = np.concatenate((sums, features.ravel()))
@@ -127,14 +123,13 @@ class Regression:
     def _solve(self, known: Array, n: int) -> None:
         """Find the coefficients of all horizons."""
         squares = self.read(known, "squares")
-        matrices = self.read(known, "matrices")
         for h, horizon in enumerate(HORIZONS):
             j = max(h - SHORT, 0)
             pairs = n // SPACINGS[j] - horizon // SPACINGS[j]
             if pairs > 0 and squares[h] > codes.SMALLEST_VARIATION:
                 ridge = min(horizon, SLOTS) * (squares[h] / (pairs * self.dim))
-                products = self.read(known, "products")[h]
-                self.read(known, "coefficients")[:, h] = eliminate(matrices[j], ridge, products)
+                matrix = (pairs / n) * self.read(known, "matrix") + ridge * np.eye(BANDS)
+                self.read(known, "coefficients")[:, h] = eliminate(matrix, self.read(known, "products")[h])
 
     def forecast(self, known: Array, horizon: int) -> Array:
         """Return the forecast of the mean of the next rows, for a horizon that is a power of two."""
@@ -145,23 +140,20 @@ class Regression:
         n, solved, centred = known[: codes.REGRESSION_HEAD].tolist()
         if not 0 <= solved <= n or n % 1 or centred != self.centred:
             head = known[: codes.REGRESSION_HEAD]
-            raise InvalidInput(f"state.regression must come from a trace or agent of this learner, got {head}.")
+            raise InvalidInput(
+                f"state.regression must come from a trace or agent of this learner, got {head}."
+            )
 
 
-def _square(features: Array) -> Array:
-    """Sum the products of any two features over the coordinates."""
-    return np.cumsum(features[:, :, None] * features[:, None], axis=0)[-1]
-
-
-def eliminate(matrix: Array, ridge: float, products: Array) -> Array:
-    """Solve (matrix + ridge I) b = products by elimination, which needs no pivots: the matrix is positive definite."""
-    rows = matrix + ridge * np.eye(BANDS)
+def eliminate(matrix: Array, products: Array) -> Array:
+    """Solve matrix b = products by elimination, which needs no pivots for a positive definite matrix."""
+    rows = matrix.copy()
     b = products.copy()
     for c in range(BANDS):
         shares = rows[c + 1 :, c] / rows[c, c]
-        rows[c + 1 :] -= shares[:, None] * rows[c]
+        rows[c + 1 :, c + 1 :] -= shares[:, None] * rows[c + 1 :, c]
         b[c + 1 :] -= shares * b[c]
     for c in reversed(range(BANDS)):
         b[c] /= rows[c, c]
-        b[:c] -= rows[:c, c] * b[c]
+        b[:c] -= rows[c, :c] * b[c]
     return b
