@@ -118,9 +118,9 @@ MARK = 4
 CAUTION = 5
 REACH = 6  # what crossing the set costs
 GUARDED = 7  # whether there is a guard
-SEASON = 8  # the place of the season, counted from here
-RING = 9  # rounds in the season's ring
-REGRESSION = 10  # the place of the regression, counted from here
+KNOWN = 8  # the place of what all experts share, counted from here: a regression, then a season
+SEASON = 9  # the place of the season, counted from there
+RING = 10  # rounds in the season's ring
 MIXED = 11
 
 # the boards
@@ -154,8 +154,8 @@ REGRESSION_SEEN = 0  # rounds
 REGRESSION_SOLVED = 1  # the round in which coefficients were found
 REGRESSION_CENTRED = 2  # whether rows are centred
 REGRESSION_HEAD = 3
-REGRESSION_BANDS = 11  # features
-REGRESSION_HORIZONS = 11  # 1, 2, 4, ..., 1024 rounds
+REGRESSION_BANDS = 11  # features: windows of 1, 2, 4, ..., 1024 rounds
+REGRESSION_HORIZONS = 8  # 2, 4, 8, ..., 256 rounds
 REGRESSION_SLOTS = 8  # rounds that are remembered for each spacing of pairs
 REGRESSION_GROWTH = 1.02  # of the rounds, from one solution to the next
 

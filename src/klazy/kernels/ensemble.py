@@ -329,7 +329,7 @@ def wait_out(q):
     store(q, codes.T, spread(peek(q, codes.T) + 1.0))
 
 
-def play_on(blocks, count, length, lead, X, g, d, head, program, work, noted):
+def play_on(blocks, count, length, lead, known, X, g, d, head, program, work, noted):
     """Learn from a round, let every expert take its step, and find the next point ``X``.
 
     An ensemble plays the average of its experts. A leader follows one of them, unless its guard plays the average. Returns the
@@ -381,14 +381,12 @@ def play_on(blocks, count, length, lead, X, g, d, head, program, work, noted):
     hint = zero
     outlook = pointer(work, (3 + codes.MOMENTS + codes.MOVE_ROOM + codes.MOMENTS) * d)
     v = pointer(outlook, codes.MOMENTS * d)
-    season = lead
-    regression = lead
+    season = known
     if SEASONAL >= 0:
-        season = pointer(lead, int(lead[codes.SEASON]))
+        season = pointer(known, int(lead[codes.SEASON]))
         observe_season(season, rows, told, v, d)
     if AUTOREGRESSIVE >= 0:
-        regression = pointer(lead, int(lead[codes.REGRESSION]))
-        observe_regression(regression, told, d)
+        observe_regression(known, told, d)
     if FORECASTS:
         if D > 0:
             outlook = local(OUTLOOK)
@@ -401,7 +399,7 @@ def play_on(blocks, count, length, lead, X, g, d, head, program, work, noted):
         if FORECASTS:
             clear(outlook, d)
         if AUTOREGRESSIVE >= 0 and int(peek(q, codes.RULE)) == AUTOREGRESSIVE:
-            lend_forecasts(q, regression, outlook, d)
+            lend_forecasts(q, known, outlook, d)
         if SEASONAL >= 0 and int(peek(q, codes.RULE)) == SEASONAL:
             given = peek(q, codes.OWN + SEASONAL_GIVEN)
             moves = knows_period(given, season)
@@ -446,18 +444,21 @@ def play_on(blocks, count, length, lead, X, g, d, head, program, work, noted):
 
 
 def open_memory(memory, d):
-    """Return how many blocks there are, how long each is, and where head, lead, blocks and program begin.
+    """Return how many blocks there are, how long each is, and where head, lead, known, blocks and program begin.
 
-    What a leader knows, its lead, is between the head and the blocks; an ensemble has none.
+    What a leader knows, its lead, is between the head and the blocks; what it shares with its experts is at the end. An
+    ensemble has neither.
     """
     count = int(memory[codes.BLOCKS])
     length = int(memory[codes.BLOCK_SIZE])
     head = pointer(memory, 0)
     lead = pointer(memory, first_block(d))
+    known = lead
     blocks = lead
     if LEADS:
+        known = pointer(lead, int(lead[codes.KNOWN]))
         blocks = board(lead, codes.BOARDS, count, d)
-    return count, length, head, lead, blocks, pointer(blocks, count * length)
+    return count, length, head, lead, known, blocks, pointer(blocks, count * length)
 
 
 def find_spread(count):
@@ -511,7 +512,7 @@ def play_ensemble(
     """Play T rounds of the ensemble or leader in ``memory``; returns 0, or the first round whose cost is not finite."""
     rounds = data.shape[0]
     d = D if D > 0 else data.shape[1]
-    count, length, head, lead, blocks, program = open_memory(memory, d)
+    count, length, head, lead, known, blocks, program = open_memory(memory, d)
     price_p = pointer(prices, 0)
     costs = pointer(cost_p, 0)
     scratch = np.zeros((3 + WORK) * d)
@@ -564,7 +565,7 @@ def play_ensemble(
         if logging:
             account(blocks, count, length, lead, factor, X, told, d, line, head, program, work)
         noted = logging or row == rounds - 1
-        r, factor = play_on(blocks, count, length, lead, X, told, d, head, program, work, noted)
+        r, factor = play_on(blocks, count, length, lead, known, X, told, d, head, program, work, noted)
         if logging and log.shape[1] > find_spread(count):
             line[find_spread(count)] = r
         for i in range(d):
@@ -584,7 +585,7 @@ def update_ensemble(memory, g):
     d = D if D > 0 else int(memory[codes.DIM])
     if not gradient_fits(g, d):
         return 1
-    count, length, head, lead, blocks, program = open_memory(memory, d)
+    count, length, head, lead, known, blocks, program = open_memory(memory, d)
     X = pointer(memory, codes.HEAD)
     told = pointer(g, 0)
     if TELLS_ROWS:
@@ -596,7 +597,7 @@ def update_ensemble(memory, g):
     for block in range(count):
         q = pointer(blocks, block * length)
         store(q, codes.GUESS, spread(-np.inf))  # so that a saved agent goes on bit for bit
-    play_on(blocks, count, length, lead, X, told, d, head, program, work, True)
+    play_on(blocks, count, length, lead, known, X, told, d, head, program, work, True)
     memory[codes.T] += 1.0
     hold(scratch)
     return 0

@@ -405,13 +405,12 @@ class LeaderLayout(EnsembleLayout):
         memory = self._lay_out(state, state.season.size + state.regression.size)
         memory[codes.V] = state.Delta
         place = self._find_places()[state.leader]
-        last = memory.size - state.regression.size
-        end = last - state.season.size
-        memory[end:last] = state.season
-        memory[last:] = state.regression
+        known = np.concatenate((state.regression, state.season))
+        end = memory.size - known.size
+        memory[end:] = known
         about = (
             place, state.since, state.excess, state.guarding, state.mark, learner.caution, learner.reach, learner.guard,
-            end - self.at, self.rows, last - self.at,
+            end - self.at, state.regression.size, self.rows,
         )  # fmt: skip
         memory[self.at : self.at + codes.MIXED] = about
         memory[self.mixed] = state.mixed
@@ -432,6 +431,8 @@ class LeaderLayout(EnsembleLayout):
     def unpack(self, memory: Array) -> Any:
         about = memory[self.at : self.at + codes.MIXED]
         places = self._find_places()
+        known = memory[self.at + int(about[codes.KNOWN]) :].copy()
+        regression, season = np.split(known, [int(about[codes.SEASON])])
         return self.model._replace(
             **self._read(memory),
             leader=int(self.lanes.ravel()[int(about[codes.PLACE])]),
@@ -443,8 +444,8 @@ class LeaderLayout(EnsembleLayout):
             excess=float(about[codes.EXCESS]),
             guarding=int(about[codes.GUARDING]),
             mark=float(about[codes.MARK]),
-            season=memory[self.at + int(about[codes.SEASON]) : self.at + int(about[codes.REGRESSION])].copy(),
-            regression=memory[self.at + int(about[codes.REGRESSION]) :].copy(),
+            regression=regression,
+            season=season,
         )
 
     def order_record(self, record: Array) -> Array:

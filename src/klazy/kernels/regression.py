@@ -12,7 +12,8 @@ from klazy.kernels.rules import AHEAD
 from klazy.kernels.slots import WIDTH, D
 
 SQUARE = REGRESSION_BANDS * REGRESSION_BANDS
-SHORT = REGRESSION_SLOTS.bit_length() - 1
+# Horizons up to REGRESSION_SLOTS rounds share the first spacing of pairs, every longer one has its own.
+SHORT = REGRESSION_SLOTS.bit_length() - 2
 SPACINGS = REGRESSION_HORIZONS - SHORT
 
 
@@ -73,27 +74,13 @@ def observe_regression(known, row, dim):
         find_features(known, n, i, d)
     for a in range(REGRESSION_BANDS):
         add_square(known, n, a, d)
-    for j in range(1, SPACINGS):
-        if n % (1 << j) == 0:
-            copy_slot(find_slot(known, d, 0, n), find_slot(known, d, j, n >> j), d)
-    if n >= codes.REGRESSION_GROWTH * known[codes.REGRESSION_SOLVED] + 1.0:
+    copy_slots(known, n, d)
+    if is_due(known, n):
         known[codes.REGRESSION_SOLVED] = n
         for h in range(REGRESSION_HORIZONS):
             solve(known, n, h, d)
-    features = pointer(find_slot(known, d, 0, n), d)
-    coefficients = find_coefficients(known, d)
-    forecasts = find_forecasts(known, d)
-    sums = pointer(known, codes.REGRESSION_HEAD)
     for i in range(d):
-        out = local(REGRESSION_HORIZONS)
-        for h in range(REGRESSION_HORIZONS):
-            out[h] = sums[i] / n
-        for k in range(REGRESSION_BANDS):
-            feature = features[i * REGRESSION_BANDS + k]
-            for h in range(REGRESSION_HORIZONS):
-                out[h] += coefficients[k * REGRESSION_HORIZONS + h] * feature
-        for h in range(REGRESSION_HORIZONS):
-            forecasts[i * REGRESSION_HORIZONS + h] = out[h]
+        forecast(known, n, i, d)
 
 
 @exact
@@ -142,7 +129,7 @@ def find_features(known, n, i, d):
 @exact
 def learn_pair(known, n, h, d):
     """Learn from the features of an earlier round and what came after it, for one horizon, where such a pair is due."""
-    horizon = 1 << h
+    horizon = 2 << h
     j = max(h - SHORT, 0)
     if n % (1 << j) == 0 and n > horizon:
         slot = find_slot(known, d, j, (n - horizon) >> j)
@@ -176,10 +163,20 @@ def add_square(known, n, a, d):
         row[b] += added
 
 
-def copy_slot(slot, to, d):
-    """Remember a round in the slot of another spacing."""
-    for at in range((1 + REGRESSION_BANDS) * d):
-        to[at] = slot[at]
+def copy_slots(known, n, d):
+    """Remember the round in the slots of other spacings, too."""
+    slot = find_slot(known, d, 0, n)
+    for j in range(1, SPACINGS):
+        if n % (1 << j) == 0:
+            to = find_slot(known, d, j, n >> j)
+            for at in range((1 + REGRESSION_BANDS) * d):
+                to[at] = slot[at]
+
+
+@exact
+def is_due(known, n):
+    """Return True if coefficients are solved for anew after this round."""
+    return n >= codes.REGRESSION_GROWTH * known[codes.REGRESSION_SOLVED] + 1.0
 
 
 @called
@@ -187,10 +184,10 @@ def copy_slot(slot, to, d):
 def solve(known, n, h, d):
     """Find the coefficients of one horizon by elimination."""
     j = max(h - SHORT, 0)
-    pairs = (n >> j) - ((1 << h) >> j)
+    pairs = (n >> j) - ((2 << h) >> j)
     square = find_squares(known, d)[h]
     if pairs > 0 and square > codes.SMALLEST_VARIATION:
-        ridge = min(1 << h, REGRESSION_SLOTS) * (square / (pairs * d))
+        ridge = min(2 << h, REGRESSION_SLOTS) * (square / (pairs * d))
         matrix = find_matrix(known, d)
         share = pairs / n
         products = pointer(find_products(known, d), h * REGRESSION_BANDS)
@@ -215,6 +212,23 @@ def solve(known, n, h, d):
             coefficients[c * REGRESSION_HORIZONS + h] = b[c]
             for r in range(c):
                 b[r] -= rows[c * REGRESSION_BANDS + r] * b[c]
+
+
+@exact
+def forecast(known, n, i, d):
+    """Write the forecasts of a coordinate for all horizons, which are side by side."""
+    features = pointer(find_slot(known, d, 0, n), d + i * REGRESSION_BANDS)
+    coefficients = find_coefficients(known, d)
+    forecasts = pointer(find_forecasts(known, d), i * REGRESSION_HORIZONS)
+    mean = known[codes.REGRESSION_HEAD + i] / n
+    out = local(REGRESSION_HORIZONS)
+    for h in range(REGRESSION_HORIZONS):
+        out[h] = mean
+    for k in range(REGRESSION_BANDS):
+        for h in range(REGRESSION_HORIZONS):
+            out[h] += coefficients[k * REGRESSION_HORIZONS + h] * features[k]
+    for h in range(REGRESSION_HORIZONS):
+        forecasts[h] = out[h]
 
 
 def lend_forecasts(q, known, outlook, d):

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from klazy.base.checks import Array, InvalidInput, integer
 from klazy.families import Family
 from klazy.learners.base import Learner
-from klazy.learners.regression import HORIZONS, Regression
+from klazy.learners.regression import HORIZONS, Regression, place_of
 from klazy.learners.reluctant import Reluctant, write_vector
 from klazy.movement import Movement
 from klazy.sets import CappedSimplex, ConvexSet, Simplex
@@ -41,7 +41,7 @@ class Autoregressive(Learner[AutoregressiveState]):
     movement : Movement or str
         What moving costs; its weight is the price, one number.
     horizon : int
-        H, how many rounds it forecasts: a power of two of at most 1024.
+        H, how many rounds it forecasts: 2, 4, 8, 16, 32, 64, 128 or 256.
     family : Family, optional
         Of the costs whose rows it gets, as for :class:`Reluctant`; not :class:`~klazy.Pinball`. Default: it gets gradients.
     start : array_like, optional
@@ -79,7 +79,7 @@ class Autoregressive(Learner[AutoregressiveState]):
     ) -> None:
         horizon = integer(horizon, "horizon")
         if horizon not in HORIZONS:
-            raise InvalidInput(f"horizon must be a power of two of at most {HORIZONS[-1]}, got {horizon}.")
+            raise InvalidInput(f"horizon must be one of {', '.join(map(str, HORIZONS))}, got {horizon}.")
         mover = Reluctant(domain, movement, 1.0, horizon, family=family, start=start)
         if family is not None and family.width(domain.dim) != domain.dim:
             raise InvalidInput(
@@ -107,7 +107,7 @@ class Autoregressive(Learner[AutoregressiveState]):
     @property
     def place(self) -> int:
         """The place of its horizon among those that are forecast."""
-        return self.horizon.bit_length() - 1
+        return place_of(self.horizon)
 
     def init(self, x: Array | None = None) -> AutoregressiveState:
         return AutoregressiveState(1, self.first_point(x), self.regression.init())

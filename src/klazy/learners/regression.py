@@ -10,17 +10,16 @@ from klazy.base.checks import Array, InvalidInput
 from klazy.kernels import codes
 
 BANDS = codes.REGRESSION_BANDS
-HORIZONS = 2 ** np.arange(codes.REGRESSION_HORIZONS)
+HORIZONS = 2 ** np.arange(1, 1 + codes.REGRESSION_HORIZONS)
 SLOTS = codes.REGRESSION_SLOTS
-# Horizons up to SLOTS rounds learn in every round, longer ones eight times per horizon.
-SHORT = SLOTS.bit_length() - 1
-SPACINGS = 2 ** np.arange(len(HORIZONS) - SHORT)
+# Horizons of up to SLOTS rounds learn in every round, longer ones SLOTS times per horizon.
+SPACINGS = np.maximum(HORIZONS // SLOTS, 1)
 # What a row adds to the mean with each window.
 PACES = 0.5 ** np.arange(BANDS)
 
 
 class Regression:
-    r"""Forecasts the mean of the next H rows, for H = 1, 2, 4, ..., 1024, from all rows so far.
+    r"""Forecasts the mean of the next H rows, for H = 2, 4, 8, ..., 256, from all rows so far.
 
     With the mean of all rows :math:`\bar g(t)` and exponential means :math:`e_k(t)` of pace :math:`2^{-k}`, the features of a
     coordinate are the bands :math:`f_k = e_k - e_{k+1}`, the last of which ends at :math:`\bar g`. The forecast is
@@ -53,7 +52,7 @@ class Regression:
             "matrix": (BANDS, BANDS),
             "coefficients": (BANDS, count),
             "forecasts": (dim, count),
-            "slots": (len(SPACINGS), SLOTS, dim * (1 + BANDS)),
+            "slots": (len(set(SPACINGS)), SLOTS, dim * (1 + BANDS)),
         }
         self.places: dict[str, tuple[slice, tuple[int, ...]]] = {}
         self.size = codes.REGRESSION_HEAD
@@ -103,18 +102,17 @@ class Regression:
         """Add the pairs of features and target that end with round n, and remember its features for later ones."""
         sums = self.read(known, "sums")
         slots = self.read(known, "slots")
-        for h, horizon in enumerate(HORIZONS):
-            j = max(h - SHORT, 0)
-            if n % SPACINGS[j] == 0 and n > horizon:
-                past, earlier = self._read_slot(slots[j, (n - horizon) // SPACINGS[j] % SLOTS])
+        for h, (horizon, spacing) in enumerate(zip(HORIZONS, SPACINGS, strict=True)):
+            if n % spacing == 0 and n > horizon:
+                past, earlier = self._read_slot(slots[_log2(spacing), (n - horizon) // spacing % SLOTS])
                 target = (sums - past) / horizon - past / (n - horizon)
                 self.read(known, "squares")[h] += np.cumsum(target * target)[-1]
                 self.read(known, "products")[h] += np.cumsum(earlier * target[:, None], axis=0)[-1]
         squares = np.cumsum(features[:, :, None] * features[:, None], axis=0)[-1]
         self.read(known, "matrix")[:] += np.tril(squares)
-        for j, spacing in enumerate(SPACINGS):
+        for spacing in set(SPACINGS):
             if n % spacing == 0:
-                slots[j, n // spacing % SLOTS] = np.concatenate((sums, features.ravel()))
+                slots[_log2(spacing), n // spacing % SLOTS] = np.concatenate((sums, features.ravel()))
 
     def _read_slot(self, slot: Array) -> tuple[Array, Array]:
         """Return the sums and the features that are remembered of a round."""
@@ -123,9 +121,8 @@ class Regression:
     def _solve(self, known: Array, n: int) -> None:
         """Find the coefficients of all horizons."""
         squares = self.read(known, "squares")
-        for h, horizon in enumerate(HORIZONS):
-            j = max(h - SHORT, 0)
-            pairs = n // SPACINGS[j] - horizon // SPACINGS[j]
+        for h, (horizon, spacing) in enumerate(zip(HORIZONS, SPACINGS, strict=True)):
+            pairs = n // spacing - horizon // spacing
             if pairs > 0 and squares[h] > codes.SMALLEST_VARIATION:
                 ridge = min(horizon, SLOTS) * (squares[h] / (pairs * self.dim))
                 matrix = (pairs / n) * self.read(known, "matrix") + ridge * np.eye(BANDS)
@@ -133,7 +130,7 @@ class Regression:
 
     def forecast(self, known: Array, horizon: int) -> Array:
         """Return the forecast of the mean of the next rows, for a horizon that is a power of two."""
-        return self.read(known, "forecasts")[:, horizon.bit_length() - 1]
+        return self.read(known, "forecasts")[:, place_of(horizon)]
 
     def check(self, known: Array) -> None:
         """Reject what this regression could not have left: kernels trust these numbers."""
@@ -143,6 +140,15 @@ class Regression:
             raise InvalidInput(
                 f"state.regression must come from a trace or agent of this learner, got {head}."
             )
+
+
+def place_of(horizon: int) -> int:
+    """Return the place of a horizon among those that are forecast."""
+    return _log2(horizon) - 1
+
+
+def _log2(power: int) -> int:
+    return int(power).bit_length() - 1
 
 
 def eliminate(matrix: Array, products: Array) -> Array:
