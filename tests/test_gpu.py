@@ -206,6 +206,19 @@ def test_leaders_side_by_side_have_a_season_each():
     assert_agrees(run_batch([learner, learner, learner], g, device="cuda"), [learner, learner, learner], g)
 
 
+@pytest.mark.parametrize("domain", [BALL, kl.Simplex(3)], ids=repr)
+def test_a_leader_with_regressions_pays_what_step_pays(domain):
+    movement = kl.auto(domain).movement
+    experts = [kl.Reluctant(domain, movement, 8.0, 16.0), kl.Seasonal(domain, movement, 2, 1, period=5)]
+    experts += [kl.Autoregressive(domain, movement, horizon) for horizon in (2, 16)]
+    learner = kl.Leader(experts, movement)
+    turns = np.where(np.arange(24)[:, None] // 3 % 2, 8.0, -8.0)
+    g = turns * gradients(6, 1, domain.dim) + 0.1 * gradients(5, 24, domain.dim)
+    trace = kl.run(learner, g, engine="step", record="experts")
+    assert trace.weights[:, 2:].any(), "nothing to test: no forecast was followed"
+    assert_agrees(run_batch([learner], g, device="cuda"), [learner], g)
+
+
 def test_a_leader_of_several_periods_pays_what_step_pays():
     """One of them has not passed, but makes the ring longer than it is otherwise."""
     movement = kl.L2Movement(1.0)

@@ -579,10 +579,13 @@ class TestTables:
             *RELUCTANT.values(),
             *THUMBS.values(),
             EVERY_LEARNER["Seasonal"],
+            EVERY_LEARNER["Autoregressive"],
             EVERY_LEARNER["MirrorMemory"],
         ]
         learners += [make(domain, 1.0) for make in by_forecast for domain in COMPILED_SETS]
-        movers = {rule for rule in RULES if rule.startswith(("reluctant", "seasonal"))}  # see test_moves.py
+        movers = {
+            rule for rule in RULES if rule.startswith(("reluctant", "seasonal", "autoregressive"))
+        }  # see test_moves.py
         told = {rule for rule in RULES if RULES[rule].told is not None}
         assert {learner.rule for learner in learners} - {None} - movers == set(RULES) - told - movers
 

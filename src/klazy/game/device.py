@@ -194,7 +194,7 @@ def _list_ensembles(grid: Grid, some: np.ndarray) -> Iterator[tuple[_Launch, np.
     """Yield the launches of learners that are made of others, and the learners of each."""
     from klazy.kernels.cuda import count_box_bytes
     from klazy.kernels.cuda_ensemble import count_threads, ensemble_kernel
-    from klazy.kernels.cuda_season import count_season_room
+    from klazy.kernels.cuda_shared import count_shared_room
 
     alike: dict[Any, list[tuple[int, Array]]] = {}
     weights = grid.movement.weights(int(grid.marks[-1]))
@@ -205,13 +205,13 @@ def _list_ensembles(grid: Grid, some: np.ndarray) -> Iterator[tuple[_Launch, np.
         layout = LeaderLayout(learner, threads) if leads else EnsembleLayout(learner, threads)
         state = learner.init()
         image = layout.pack(state)
-        season = state.season.size if leads else 0
-        sizes = (image.size, season, layout.is_long)
+        known = state.regression.size + state.season.size if leads else 0
+        sizes = (image.size, known, layout.is_long)
         kind = (learner.domain.code, layout.rules, learner.domain.dim, threads, leads, *sizes)
         alike.setdefault(kind, []).append((int(i), image))
-    for (code, rules, d, threads, leads, size, season, is_long), members in alike.items():
+    for (code, rules, d, threads, leads, size, known, is_long), members in alike.items():
         kernel = ensemble_kernel(code, rules, d, threads, leads, weights.size > 1, is_long)
-        numbers = {"d": d, "move": grid.movement.code, "size": size, "season": season}
+        numbers = {"d": d, "move": grid.movement.code, "size": size, "known": known}
         shared = {
             "weights": weights,
             "prices": np.resize(grid.movement.prices(d), 2 * d),
@@ -219,7 +219,7 @@ def _list_ensembles(grid: Grid, some: np.ndarray) -> Iterator[tuple[_Launch, np.
             "marks": grid.marks,
         }
         box = count_box_bytes(d, threads)
-        launch = _Launch(kernel, numbers, shared, threads, 1, box, count_season_room(season))
+        launch = _Launch(kernel, numbers, shared, threads, 1, box, count_shared_room(known))
         yield launch, np.array([i for i, _ in members])
 
 

@@ -118,9 +118,10 @@ MARK = 4
 CAUTION = 5
 REACH = 6  # what crossing the set costs
 GUARDED = 7  # whether there is a guard
-SEASON = 8  # the place of the season, counted from here
-RING = 9  # rounds in the season's ring
-MIXED = 10
+KNOWN = 8  # the place of what all experts share, counted from here: a regression, then a season
+SEASON = 9  # the place of the season, counted from there
+RING = 10  # rounds in the season's ring
+MIXED = 11
 
 # the boards
 BEHIND = 0
@@ -147,6 +148,16 @@ SEASON_ERRORS = 4.0  # and in standard errors
 SEASON_KEEPS = 0.8  # of the highest rise: a shorter or present period with as much is preferred
 SEASON_EQUAL = 1e-9  # correlations that differ by less are equal
 SEASON_PARTS = 4  # of a period, of at most SEASON_ROWS of it: the far end of a plan is made anew after each
+
+# the vector of a regression: these numbers, then the arrays that klazy.learners.regression lists
+REGRESSION_SEEN = 0  # rounds
+REGRESSION_SOLVED = 1  # the round in which coefficients were found
+REGRESSION_CENTRED = 2  # whether rows are centred
+REGRESSION_HEAD = 3
+REGRESSION_BANDS = 11  # features: windows of 1, 2, 4, ..., 1024 rounds
+REGRESSION_HORIZONS = 8  # 2, 4, 8, ..., 256 rounds
+REGRESSION_SLOTS = 8  # rounds that are remembered for each spacing of pairs
+REGRESSION_GROWTH = 1.02  # of the rounds, from one solution to the next
 
 
 def constant_dim(d: int) -> int:

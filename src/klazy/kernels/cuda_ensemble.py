@@ -25,8 +25,8 @@ from klazy.kernels.cuda import (
     total,
 )
 from klazy.kernels.cuda_batch import LARGEST_DIM
-from klazy.kernels.cuda_season import count_season_room, observe_together
-from klazy.kernels.ensemble import WORK, board, choose_family, choose_season, play_on
+from klazy.kernels.cuda_shared import count_shared_room, observe_together, regress_together
+from klazy.kernels.ensemble import WORK, board, choose_family, choose_forecasts, play_on
 from klazy.kernels.round import choose_scratch, link_round
 from klazy.kernels.rules import RULES
 from klazy.kernels.slots import LEADS, THREADS, VECTOR, D, distance
@@ -46,12 +46,12 @@ IS_WEIGHTED = False
 
 
 def play_ensembles(
-    data, dim, move, size, season_size, weights, prices, memory, marks, who, which, seasons, curves
+    data, dim, move, size, known_size, weights, prices, memory, marks, who, which, shared, curves
 ):
     """Play all rounds of ensembles: block b plays sequence ``which[b]`` with number ``who[b]`` in ``memory``.
 
-    Each has ``size`` numbers there (:mod:`klazy.kernels.layout`), the last ``season_size`` of which are what it knows of a
-    season. ``seasons`` has room for those of every block. ``curves`` is as in a batch.
+    Each has ``size`` numbers there (:mod:`klazy.kernels.layout`), the last ``known_size`` of which are what its experts share.
+    ``shared`` has room for those of every block. ``curves`` is as in a batch.
     """
     d = D if D > 0 else dim
     thread = cuda.threadIdx.x
@@ -84,9 +84,9 @@ def play_ensembles(
     for i in range(length):
         q[i] = image[first + i * threads + thread]
     program = pointer(image, first + length * threads)
-    season = pointer(seasons, number * count_season_room(season_size))
-    for i in range(thread, season_size, threads):
-        season[i] = image[size - season_size + i]
+    known = pointer(shared, number * count_shared_room(known_size))
+    for i in range(thread, known_size, threads):
+        known[i] = image[size - known_size + i]
     price_p = pointer(prices, 0)
     rounds = marks[marks.size - 1]
     sequence = pointer(data, which[number] * rounds * d)
@@ -112,7 +112,7 @@ def play_ensembles(
                 if IS_WEIGHTED:
                     weight = weights[row + j]
                 paid += weight * pending
-                play_on(q, 1, length, lead, season, X, g, d, head, program, work, False)
+                play_on(q, 1, length, lead, known, X, g, d, head, program, work, False)
                 for i in range(d):
                     step[i] = X[i] - step[i]
                 pending = distance(step, d, move, price_p)
@@ -200,7 +200,8 @@ def ensemble_kernel(
         "change": change_thread,
         "diameter": diameter_of_threads,
         "observe_season": observe_together,
-        **choose_season(set_code, rules, room, 1, is_long),
+        "observe_regression": regress_together,
+        **choose_forecasts(set_code, rules, room, 1, is_long),
     }
     registers = REGISTERS if warps > 1 else None
     key = (set_code, d, warps, int(leads), int(weighted), int(is_long), *rules)

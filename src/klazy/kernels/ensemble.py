@@ -17,11 +17,14 @@ from klazy.kernels.codes import first_block, first_board
 from klazy.kernels.costs import COSTS
 from klazy.kernels.lane import *
 from klazy.kernels.register import REGISTER
+from klazy.kernels.regression import lend_forecasts, observe_regression
 from klazy.kernels.round import advance, link_round
 from klazy.kernels.rules import RULES, SEASONAL_GIVEN
 from klazy.kernels.season import choose_limit, knows_period, look_ahead, observe_season
 from klazy.kernels.sequence import ENSEMBLE_SIGNATURE, UPDATE_SIGNATURE, gradient_fits, squared_norm
 from klazy.kernels.slots import (
+    AUTOREGRESSIVE,
+    FORECASTS,
     IS_LINEAR,
     LEADS,
     OUTLOOK,
@@ -326,7 +329,7 @@ def wait_out(q):
     store(q, codes.T, spread(peek(q, codes.T) + 1.0))
 
 
-def play_on(blocks, count, length, lead, season, X, g, d, head, program, work, noted):
+def play_on(blocks, count, length, lead, known, X, g, d, head, program, work, noted):
     """Learn from a round, let every expert take its step, and find the next point ``X``.
 
     An ensemble plays the average of its experts. A leader follows one of them, unless its guard plays the average. Returns the
@@ -378,8 +381,13 @@ def play_on(blocks, count, length, lead, season, X, g, d, head, program, work, n
     hint = zero
     outlook = pointer(work, (3 + codes.MOMENTS + codes.MOVE_ROOM + codes.MOMENTS) * d)
     v = pointer(outlook, codes.MOMENTS * d)
+    season = known
     if SEASONAL >= 0:
+        season = pointer(known, int(lead[codes.SEASON]))
         observe_season(season, rows, told, v, d)
+    if AUTOREGRESSIVE >= 0:
+        observe_regression(known, told, d)
+    if FORECASTS:
         if D > 0:
             outlook = local(OUTLOOK)
             v = local(D)
@@ -388,16 +396,18 @@ def play_on(blocks, count, length, lead, season, X, g, d, head, program, work, n
     for block in range(count):
         q = pointer(blocks, block * length)
         moves = True
-        if SEASONAL >= 0:
+        if FORECASTS:
             clear(outlook, d)
-            if int(peek(q, codes.RULE)) == SEASONAL:
-                given = peek(q, codes.OWN + SEASONAL_GIVEN)
-                moves = knows_period(given, season)
-                if given >= codes.SEASON_ROWS and given == season[codes.SEASON_SEEN]:
-                    store(board(lead, codes.BEHIND, count, d), block, spread(0.0))
-                    store(board(lead, codes.SQUARES, count, d), block, spread(0.0))
-                if moves:
-                    look_ahead(q, given, season, rows, outlook, v, d)
+        if AUTOREGRESSIVE >= 0 and int(peek(q, codes.RULE)) == AUTOREGRESSIVE:
+            lend_forecasts(q, known, outlook, d)
+        if SEASONAL >= 0 and int(peek(q, codes.RULE)) == SEASONAL:
+            given = peek(q, codes.OWN + SEASONAL_GIVEN)
+            moves = knows_period(given, season)
+            if given >= codes.SEASON_ROWS and given == season[codes.SEASON_SEEN]:
+                store(board(lead, codes.BEHIND, count, d), block, spread(0.0))
+                store(board(lead, codes.SQUARES, count, d), block, spread(0.0))
+            if moves:
+                look_ahead(q, given, season, rows, outlook, v, d)
         if moves:
             advance(q, told, hint, y, u, p, d, square, norm, move, weight, prices)
         else:
@@ -434,20 +444,21 @@ def play_on(blocks, count, length, lead, season, X, g, d, head, program, work, n
 
 
 def open_memory(memory, d):
-    """Return how many blocks there are, how long each is, and where head, lead, season, blocks and program begin.
+    """Return how many blocks there are, how long each is, and where head, lead, known, blocks and program begin.
 
-    What a leader knows, its lead, is between the head and the blocks; an ensemble has none.
+    What a leader knows, its lead, is between the head and the blocks; what it shares with its experts is at the end. An
+    ensemble has neither.
     """
     count = int(memory[codes.BLOCKS])
     length = int(memory[codes.BLOCK_SIZE])
     head = pointer(memory, 0)
     lead = pointer(memory, first_block(d))
-    season = lead
+    known = lead
     blocks = lead
     if LEADS:
-        season = pointer(lead, int(lead[codes.SEASON]))
+        known = pointer(lead, int(lead[codes.KNOWN]))
         blocks = board(lead, codes.BOARDS, count, d)
-    return count, length, head, lead, season, blocks, pointer(blocks, count * length)
+    return count, length, head, lead, known, blocks, pointer(blocks, count * length)
 
 
 def find_spread(count):
@@ -501,7 +512,7 @@ def play_ensemble(
     """Play T rounds of the ensemble or leader in ``memory``; returns 0, or the first round whose cost is not finite."""
     rounds = data.shape[0]
     d = D if D > 0 else data.shape[1]
-    count, length, head, lead, season, blocks, program = open_memory(memory, d)
+    count, length, head, lead, known, blocks, program = open_memory(memory, d)
     price_p = pointer(prices, 0)
     costs = pointer(cost_p, 0)
     scratch = np.zeros((3 + WORK) * d)
@@ -554,7 +565,7 @@ def play_ensemble(
         if logging:
             account(blocks, count, length, lead, factor, X, told, d, line, head, program, work)
         noted = logging or row == rounds - 1
-        r, factor = play_on(blocks, count, length, lead, season, X, told, d, head, program, work, noted)
+        r, factor = play_on(blocks, count, length, lead, known, X, told, d, head, program, work, noted)
         if logging and log.shape[1] > find_spread(count):
             line[find_spread(count)] = r
         for i in range(d):
@@ -574,7 +585,7 @@ def update_ensemble(memory, g):
     d = D if D > 0 else int(memory[codes.DIM])
     if not gradient_fits(g, d):
         return 1
-    count, length, head, lead, season, blocks, program = open_memory(memory, d)
+    count, length, head, lead, known, blocks, program = open_memory(memory, d)
     X = pointer(memory, codes.HEAD)
     told = pointer(g, 0)
     if TELLS_ROWS:
@@ -586,7 +597,7 @@ def update_ensemble(memory, g):
     for block in range(count):
         q = pointer(blocks, block * length)
         store(q, codes.GUESS, spread(-np.inf))  # so that a saved agent goes on bit for bit
-    play_on(blocks, count, length, lead, season, X, told, d, head, program, work, True)
+    play_on(blocks, count, length, lead, known, X, told, d, head, program, work, True)
     memory[codes.T] += 1.0
     hold(scratch)
     return 0
@@ -625,7 +636,7 @@ def choose_parts(
     chosen = link_round(lane, set_code, rules, d)
     chosen |= {"ROOM": d * lane.width, "WIDTH": lane.width, **choose_family(told, FLOAT)}
     if told is not None:
-        chosen |= choose_season(set_code, rules, chosen["ROOM"], chosen["DEPTH"], is_long)
+        chosen |= choose_forecasts(set_code, rules, chosen["ROOM"], chosen["DEPTH"], is_long)
     return lane, chosen
 
 
@@ -645,14 +656,17 @@ def choose_family(told: int | None, plain: Lane) -> dict[str, Any]:
     }
 
 
-def choose_season(
+def choose_forecasts(
     set_code: int, rules: tuple[int, ...], room: int, depth: int, is_long: bool
 ) -> dict[str, Any]:
-    """Choose what seasonal experts need; ``room`` is that of a vector of every lane."""
+    """Choose what experts need for which a leader forecasts; ``room`` is that of a vector of every lane."""
     chosen: dict[str, Any] = {"OUTLOOK": depth * room, "IS_LONG": is_long}
     names = list(RULES)
     for code in rules:
-        if RULES[names[code]].seasonal:
+        if RULES[names[code]].led == "season":
             chosen["SEASONAL"] = code
             chosen["limit"] = choose_limit(set_code, names[code].endswith("straight"))
+        elif RULES[names[code]].led == "regression":
+            chosen["AUTOREGRESSIVE"] = code
+    chosen["FORECASTS"] = len(chosen) > 2
     return chosen

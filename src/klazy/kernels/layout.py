@@ -36,7 +36,7 @@ def rule_of(learner: Any) -> str | None:
 def find_missing_part(learner: Any, *parts: Any) -> str | None:
     """Return the name of the first part that cannot be compiled, or None; ``parts`` are the costs and movement of a run."""
     rule = rule_of(learner)
-    if rule is None or (rule not in MANY and RULES[rule].seasonal):  # a leader has the season
+    if rule is None or (rule not in MANY and RULES[rule].led):
         return getattr(learner, "obstacle", None) or type(learner).__name__
     return _find_missing(learner, rule, parts)
 
@@ -56,7 +56,7 @@ def _find_missing(learner: Any, rule: str, parts: tuple[Any, ...]) -> str | None
             if expert.experts:
                 return f"the nested {type(expert).__name__}"
             own = rule_of(expert)
-            is_led = own is not None and RULES[own].seasonal and getattr(learner, "season", None) is not None
+            is_led = own is not None and getattr(learner, RULES[own].led or "led", None) is not None
             missing = _find_missing(expert, own, ()) if is_led else find_missing_part(expert)
             if missing is not None:
                 return missing
@@ -169,8 +169,8 @@ def read_state(learner: Any, state: Any, row: Array) -> Any:
         at += rule.depth * d
     if rule.ring:
         values["ring"] = row[at : at + state.ring.size].reshape(state.ring.shape).copy()
-    if rule.seasonal:
-        values["season"] = np.zeros(0)  # the leader has it
+    if rule.led:
+        values[rule.led] = np.zeros(0)  # the leader has it
     return state._replace(**values)
 
 
@@ -376,8 +376,8 @@ class LeaderLayout(EnsembleLayout):
 
     def __init__(self, learner: Any, width: int | None = None) -> None:
         super().__init__(learner, width)
-        # Seasonal experts move as Reluctant does: a leader of them alone has the kernel of a leader of both, which auto is.
-        movers = {RULE_CODES[expert.mover.rule] for expert in learner.experts if RULES[expert.rule].seasonal}
+        # Led experts move as Reluctant does: a leader of them alone has the kernel of a leader of both, which auto is.
+        movers = {RULE_CODES[expert.mover.rule] for expert in learner.experts if RULES[expert.rule].led}
         self.rules = tuple(sorted({*self.rules, *movers}))
         self.told, self.parameters = learner.rows
         self.at = self.first  # where what it knows begins
@@ -402,14 +402,15 @@ class LeaderLayout(EnsembleLayout):
 
     def pack(self, state: Any) -> Array:
         learner = self.learner
-        memory = self._lay_out(state, state.season.size)
+        memory = self._lay_out(state, state.season.size + state.regression.size)
         memory[codes.V] = state.Delta
         place = self._find_places()[state.leader]
-        end = memory.size - state.season.size
-        memory[end:] = state.season
+        known = np.concatenate((state.regression, state.season))
+        end = memory.size - known.size
+        memory[end:] = known
         about = (
             place, state.since, state.excess, state.guarding, state.mark, learner.caution, learner.reach, learner.guard,
-            end - self.at, self.rows,
+            end - self.at, state.regression.size, self.rows,
         )  # fmt: skip
         memory[self.at : self.at + codes.MIXED] = about
         memory[self.mixed] = state.mixed
@@ -430,6 +431,8 @@ class LeaderLayout(EnsembleLayout):
     def unpack(self, memory: Array) -> Any:
         about = memory[self.at : self.at + codes.MIXED]
         places = self._find_places()
+        known = memory[self.at + int(about[codes.KNOWN]) :].copy()
+        regression, season = np.split(known, [int(about[codes.SEASON])])
         return self.model._replace(
             **self._read(memory),
             leader=int(self.lanes.ravel()[int(about[codes.PLACE])]),
@@ -441,7 +444,8 @@ class LeaderLayout(EnsembleLayout):
             excess=float(about[codes.EXCESS]),
             guarding=int(about[codes.GUARDING]),
             mark=float(about[codes.MARK]),
-            season=memory[self.at + int(about[codes.SEASON]) :].copy(),
+            regression=regression,
+            season=season,
         )
 
     def order_record(self, record: Array) -> Array:
@@ -457,7 +461,7 @@ def _group_experts(experts: Sequence[Any], width: int) -> np.ndarray:
     for i, expert in enumerate(experts):
         memory = codes.code_of(getattr(expert, "memory", None))
         schedule, _, _ = _describe_schedule(expert)
-        period = expert.given if RULES[expert.rule].seasonal else 0
+        period = getattr(expert, "given", 0)
         kinds.setdefault((expert.rule, schedule, memory, count_ring(expert), period), []).append(i)
     return np.concatenate([fill_lanes(kind, width) for kind in kinds.values()])
 

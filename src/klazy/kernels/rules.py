@@ -34,8 +34,8 @@ class Rule(NamedTuple):
     fields next to ``t``, ``x`` and ``energy``; ``parameters`` and, behind the scalars, ``further`` ones are numbers among the
     learner's attributes. A vector has ``depth``
     times d numbers. A rule with a ``ring`` keeps as many further vectors as its first parameter says, as the field ``ring``. A
-    rule with a family ``told`` gets the moments of its rows in place of gradients. A ``seasonal`` one plays only with a
-    leader, which keeps the season.
+    rule with a family ``told`` gets the moments of its rows in place of gradients. One that is ``led`` plays only with a
+    leader, which keeps this field of its state and forecasts for it.
     """
 
     propose: Callable[..., Any]
@@ -49,7 +49,7 @@ class Rule(NamedTuple):
     depth: int = 1
     told: int | None = None
     further: tuple[str, ...] = ()
-    seasonal: bool = False
+    led: str = ""
     ring: bool = False
 
     @property
@@ -298,7 +298,7 @@ LOW = 6  # for demands
 HIGH = 7
 SHORT = 8
 EXCESS_PRICE = 9
-PERIODS = KEPT  # of Seasonal, which smooths nothing: any number from 1 on will do there
+PERIODS = KEPT  # of experts that smooth nothing: any number from 1 on will do there
 AHEAD = PACE
 SEASONAL_GIVEN = N1
 EQUAL = 1e-13  # as in klazy.learners.prox
@@ -328,8 +328,8 @@ def reluctant(x, own, s, g, h, y, d, sigma, step, old, starts):
     return dot
 
 
-def seasonal(x, own, s, g, h, y, d, sigma, step, old, starts):
-    """Take the forecast that a leader makes for it, which comes as the hint h; see klazy.kernels.season."""
+def led(x, own, s, g, h, y, d, sigma, step, old, starts):
+    """Take the forecast that a leader makes for it, which comes as the hint h; see klazy.kernels.ensemble."""
     for i in range(DEPTH * d):
         store(y, i, load(h, i))
     return spread(0.0)
@@ -498,7 +498,11 @@ RELUCTANT_FIELDS: dict[str, Any] = {
 SEASONAL_FIELDS: dict[str, Any] = {
     "vectors": ("value",),
     "parameters": ("periods", "ahead", "mover.rise", "mover.fall", "given", "n2"),
-    "seasonal": True,
+    "led": "season",
+}
+AUTOREGRESSIVE_FIELDS: dict[str, Any] = {
+    "parameters": ("n2", "place", "mover.rise", "mover.fall", "n2", "n2"),
+    "led": "regression",
 }
 # How a forecast is moved by, for each kind of movement.
 MOVER_KINDS = ("straight", "absolute", "squared", "fee")
@@ -517,7 +521,7 @@ TOLD = {
 
 
 def list_movers() -> dict[str, Rule]:
-    """List the rules of Reluctant and Seasonal: for everything that they may get, and every kind of movement."""
+    """List the rules of all that move if it pays: for everything that they may get, and every kind of movement."""
     found = {}
     for told, (family, cost) in TOLD.items():
         depth = 1
@@ -531,7 +535,10 @@ def list_movers() -> dict[str, Rule]:
             found[f"reluctant_{told}_{kind}"] = Rule(
                 reluctant, depth=depth, further=further, **about, **RELUCTANT_FIELDS
             )
-            found[f"seasonal_{told}_{kind}"] = Rule(seasonal, further=lent, **about, **SEASONAL_FIELDS)
+            found[f"seasonal_{told}_{kind}"] = Rule(led, further=lent, **about, **SEASONAL_FIELDS)
+            if depth == 1:
+                name = f"autoregressive_{told}_{kind}"
+                found[name] = Rule(led, further=lent, **about, **AUTOREGRESSIVE_FIELDS)
     return found
 
 

@@ -36,7 +36,9 @@ IS_SHARED = False  # Whether all runs of a batch have the same sigmas, up to a f
 
 LEADS = False  # Whether the kernel plays leaders, not ensembles.
 SEASONAL = -1  # The code of the rule of seasonal experts; -1 if there are none.
-OUTLOOK = 0  # Numbers in the forecasts of a season, for every lane.
+FORECASTS = False  # Whether a leader forecasts for some of its experts.
+AUTOREGRESSIVE = -1  # The code of the rule of autoregressive experts; -1 if there are none.
+OUTLOOK = 0  # Numbers in the forecasts of a leader, for every lane.
 VECTOR = 0  # Numbers of a vector, on a GPU.
 THREADS = 1  # Threads of a block, on a GPU.
 IS_LONG = False  # Whether the ring of a season has another length than SEASON_ROWS.

@@ -74,6 +74,8 @@ class Learner(Config, ABC, Generic[S]):
 
     # Whether `step` takes a guess of what comes next, as its third argument.
     accepts_hints: bool = False
+    # The field of its state that a leader can keep once for all its experts, if there is one.
+    shared: ClassVar[str | None] = None
     # Its name in klazy.kernels.rules, if it is compiled; not inherited.
     rule: ClassVar[str | None] = None
     # how `step` makes the next point, where explanations and certificates know it: the projection of

@@ -9,7 +9,9 @@ import numpy as np
 from klazy.base.checks import Array, InvalidInput, check_flag, non_negative
 from klazy.families import Family, Linear
 from klazy.kernels import codes
+from klazy.learners.autoregressive import Autoregressive
 from klazy.learners.base import Learner
+from klazy.learners.regression import Regression
 from klazy.learners.reluctant import Reluctant
 from klazy.learners.sader import (
     SAder,
@@ -36,7 +38,8 @@ class LeaderState(NamedTuple):
     rounds' differences, ``moved`` is what each pays for its move to the present point. The rest is the guard's:
     ``mixed``, ``log_w``, ``losses`` and ``Delta`` are the ensemble's point, log weights, losses and what its weights have
     lost; ``excess`` is what was paid more than the ensemble would have, ``guarding`` is 1 while the ensemble is
-    played, and ``mark`` the Delta at which that began. ``season`` is what its seasonal experts know, once for all of them.
+    played, and ``mark`` the Delta at which that began. ``season`` is what its seasonal experts know, and ``regression`` what
+    its autoregressive ones know, once for all of them.
     """
 
     t: int
@@ -55,6 +58,7 @@ class LeaderState(NamedTuple):
     guarding: int = 0
     mark: float = 0.0
     season: Array = NOTHING
+    regression: Array = NOTHING
 
 
 class Leader(Learner[LeaderState]):
@@ -169,11 +173,19 @@ class Leader(Learner[LeaderState]):
     @cached_property
     def season(self) -> Season | None:
         """What its seasonal experts know, of all their periods, if all see the rows that it sees."""
-        seasonal = [expert for expert in self.experts if isinstance(expert, Seasonal)]
-        for expert in seasonal:
-            if expert.takes_gradients != (self.curved is None):
-                return None
-        return join_seasons([expert.season for expert in seasonal])
+        return join_seasons([expert.season for expert in self._find_sharing("season")])
+
+    @cached_property
+    def regression(self) -> Regression | None:
+        """What its autoregressive experts know, if all see the rows that it sees."""
+        sharing = self._find_sharing("regression")
+        return sharing[0].regression if sharing else None
+
+    def _find_sharing(self, name: str) -> list[Any]:
+        """Return the experts that share this field of their state; none if some see other rows than the leader."""
+        found = [expert for expert in self.experts if expert.shared == name]
+        sees_all = all(expert.takes_gradients == (self.curved is None) for expert in found)
+        return found if sees_all else []
 
     @cached_property
     def _waits(self) -> Array:
@@ -182,8 +194,8 @@ class Leader(Learner[LeaderState]):
         return np.array([period if period >= codes.SEASON_ROWS else 0 for period in given])
 
     def _shares(self, expert: Learner[Any]) -> bool:
-        """Return True if the leader keeps an expert's season."""
-        return self.season is not None and isinstance(expert, Seasonal)
+        """Return True if the leader keeps what an expert knows of the rounds so far."""
+        return expert.shared is not None and getattr(self, expert.shared) is not None
 
     @cached_property
     def curved(self) -> Family | None:
@@ -226,14 +238,14 @@ class Leader(Learner[LeaderState]):
         uniform = np.full(N, -np.log(N))
         mixed = points.mean(axis=0)
         season = NOTHING if self.season is None else self.season.init()
+        regression = NOTHING if self.regression is None else self.regression.init()
         first = points[0].copy()
-        return LeaderState(
-            1, first, experts, 0, 1, nothing, nothing, nothing, mixed, uniform, nothing, season=season
-        )
+        state = LeaderState(1, first, experts, 0, 1, nothing, nothing, nothing, mixed, uniform, nothing)
+        return state._replace(season=season, regression=regression)
 
     def _init_expert(self, expert: Learner[Any], x: Array | None) -> Any:
         state = expert.init(x)
-        return state._replace(season=NOTHING) if self._shares(expert) else state
+        return state._replace(**{expert.shared: NOTHING}) if self._shares(expert) else state
 
     def step(self, state: LeaderState, g: Array, hint: Array | None = None) -> LeaderState:
         points = points_of(state.experts)
@@ -251,16 +263,16 @@ class Leader(Learner[LeaderState]):
             since = state.t + 1
             behind = behind - behind[c]
 
-        season = self._observe_season(state.season, g)
+        state = self._observe(state, g)
         if self.season is not None:
-            starts = self._waits == season[codes.SEASON_SEEN]
+            starts = self._waits == state.season[codes.SEASON_SEEN]
             behind = np.where(starts, 0.0, behind)
             squares = np.where(starts, 0.0, squares)
-        experts = self._step_experts(state.experts, points, g, season, hint)
+        experts = self._step_experts(state, points, g, hint)
         following = points_of(experts)
         moved = self._price(following - points, state.t + 1)
         state = state._replace(leader=c, since=since, behind=behind, squares=squares)
-        state = state._replace(t=state.t + 1, experts=experts, season=season)
+        state = state._replace(t=state.t + 1, experts=experts)
         if not self.guard:
             return state._replace(x=following[c].copy(), moved=moved)
 
@@ -313,26 +325,29 @@ class Leader(Learner[LeaderState]):
         """By how much each expert is too dear to change over to before round t; below zero, it is not."""
         return behind + self._price(points - points[c], t) + self.caution * np.sqrt(squares)
 
-    def _observe_season(self, season: Array, g: Array) -> Array:
-        if self.season is None:
-            return season
-        seen = g if self.curved is None else self.curved.moments(g)
-        return self.season.observe(season, seen)
+    def _observe(self, state: LeaderState, g: Array) -> LeaderState:
+        """Update what the leader knows for its experts with the row of a round."""
+        for name in ("season", "regression"):
+            source = getattr(self, name)
+            if source is not None:
+                seen = g if self.curved is None else self.curved.moments(g)
+                state = state._replace(**{name: source.observe(getattr(state, name), seen)})
+        return state
 
     def _step_experts(
-        self, states: tuple[Any, ...], points: Array, g: Array, season: Array, hint: Array | None
+        self, leader: LeaderState, points: Array, g: Array, hint: Array | None
     ) -> tuple[Any, ...]:
         told = np.broadcast_to(self._slope(points, g), points.shape)
-        following = list(states)
+        following = list(leader.experts)
         moves = []
-        for i, (expert, state) in enumerate(zip(self.experts, states, strict=True)):
+        for i, (expert, state) in enumerate(zip(self.experts, leader.experts, strict=True)):
             row = g
             guess = hint
             if expert.family is None or expert.family != self.family:
                 row = told[i]
                 guess = None if hint is None else self._slope(points[i], hint)
-            if isinstance(expert, Seasonal) and self._shares(expert):
-                following[i], forecast = expert.look_ahead(state, season)
+            if isinstance(expert, Seasonal | Autoregressive) and self._shares(expert):
+                following[i], forecast = expert.look_ahead(state, getattr(leader, expert.shared))
                 if forecast is not None:
                     moves.append((expert.mover, i, forecast, expert.mover.price))
             elif type(expert) is Reluctant:
@@ -369,7 +384,7 @@ class Leader(Learner[LeaderState]):
         c = state.leader
         N = len(self.experts)
         words = f"It follows expert {c + 1} of {N}, {self.experts[c]}, since round {state.since}."
-        own = self._lend_season(self.experts[c], state.experts[c], state.season)
+        own = self._lend(self.experts[c], state.experts[c], state)
         if state.t > 1:
             words += f" {self.experts[c].describe_memory(own)}"
         if N > 1:
@@ -443,25 +458,25 @@ class Leader(Learner[LeaderState]):
         return name_columns(log, hitting, len(self.experts), ("leader", *guard))
 
     def _check_experts(self, states: Any) -> None:
-        if self.season is not None and isinstance(states, tuple) and len(states) == len(self.experts):
-            states = tuple(map(self._lend_season, self.experts, states))
+        if isinstance(states, tuple) and len(states) == len(self.experts):
+            states = tuple(map(self._lend, self.experts, states))
         super()._check_experts(states)
 
-    def _lend_season(self, expert: Learner[Any], state: Any, season: Array | None = None) -> Any:
-        """Return the state of an expert with the leader's season; by default with that before the first round."""
-        if (
-            not isinstance(expert, Seasonal)
-            or not self._shares(expert)
-            or np.size(getattr(state, "season", 1))
-        ):
+    def _lend(self, expert: Learner[Any], state: Any, leader: LeaderState | None = None) -> Any:
+        """Return the state of an expert with what its leader knows; by default with that before the first round."""
+        name = expert.shared
+        if name is None or not self._shares(expert) or np.size(getattr(state, name, 1)):
             return state
-        return state._replace(season=expert.season.init() if season is None else season)
+        known = getattr(expert, name).init() if leader is None else getattr(leader, name)
+        return state._replace(**{name: known})
 
     def check_state(self, state: Any) -> LeaderState:
         super().check_state(state)
         check_expert_states(state, self.hints)
-        if self.season is not None:
-            self.season.check(state.season)
+        for name in ("season", "regression"):
+            source = getattr(self, name)
+            if source is not None:
+                source.check(getattr(state, name))
         N = len(self.experts)
         if state.leader not in range(N):
             raise InvalidInput(f"state.leader must be the index of one of {N} experts, got {state.leader}.")

@@ -13,11 +13,13 @@ from numpy.typing import ArrayLike
 from klazy.base.checks import Array, InvalidInput, check_flag, non_negative, one_of, positive, size
 from klazy.families import Family, Pinball
 from klazy.kernels import codes
+from klazy.learners.autoregressive import Autoregressive
 from klazy.learners.base import Descent, Learner, check_domain
 from klazy.learners.gd import GD, LazyGD
 from klazy.learners.klazy import KLazyGD
 from klazy.learners.leader import Leader
 from klazy.learners.memory import Decay, Forget, Full, Memory, MemoryGD
+from klazy.learners.regression import HORIZONS
 from klazy.learners.reluctant import Reluctant
 from klazy.learners.sader import SELF_TUNED, SAder, harmonic_prior
 from klazy.learners.season import count_ring_rows
@@ -32,7 +34,7 @@ WINDOWS = tuple(2.0**i for i in range(11))
 RATIOS = (0.35, 0.5, 0.7, 1.0, 1.4, 2.0, 2.8, 4.0, 5.6, 8.0, 11.3, 16.0, 22.6)
 SUMS = (0.25, 0.5, 1.0, 2.0, 4.0)
 # Its seasonal experts: for how many rounds a new point should serve, None for a plan, and over how many periods they average.
-HORIZONS = (1, 2, 4, 8, 16)
+SEASONAL_HORIZONS = (1, 2, 4, 8, 16)
 AVERAGED_PERIODS = (4, 16)
 # Its experts that use hints: how far back they look, and for how many rounds a new point should serve. Of one that serves a
 # single round the window does not matter.
@@ -382,10 +384,12 @@ def auto(
 ) -> Leader:
     r"""Build a learner that tunes itself.
 
-    It follows one of 160 experts and changes over reluctantly (:class:`Leader`). Most are :class:`Reluctant`: they
-    look back over 1, 2, 4, ..., 1024 rounds, and expect a new point to serve between a third of that time and 23 times as long;
-    five more look back over all rounds (not for pinball costs). Twelve are :class:`Seasonal`: they look for a period, and stay
-    where they are as long as there is none (on sets of up to 64 dimensions; for demands or targets, ten). On a set without a
+    It follows one of 155 experts and changes over reluctantly (:class:`Leader`). Most are :class:`Reluctant`: they
+    look back over 1, 2, 4, ..., 512 rounds, and expect a new point to serve between a third of that time and 23 times as long;
+    five more look back over all rounds. Eight are :class:`Autoregressive`: they learn to forecast the next 2, 4, ..., 256
+    rounds. (For pinball costs thirteen that look back over 1024 rounds take the place of these thirteen.) Twelve are
+    :class:`Seasonal`: they look for a period, and stay where they are as long as there is none (on sets of up to 64 dimensions;
+    for demands or targets, ten). On a set without a
     kernel every second of each grid is left out. Neither horizon, nor size of the costs, nor how fast they change need be
     known.
 
@@ -449,15 +453,24 @@ def auto(
     known = family if family is None or family.has_forecast else None
     # On a set without a kernel each expert takes milliseconds.
     every = 1 if codes.code_of(domain) is not None else COARSE
-    grid = [(w, ratio * w) for w in WINDOWS[::every] for ratio in RATIOS[every - 1 :: every]]
-    # Sums of demands have no kernel: the band of a stock would change in every round.
-    sums = [] if isinstance(known, Pinball) else [(None, horizon) for horizon in SUMS[::every]]
+    windows = WINDOWS
+    sums: list[tuple[None, float]] = []
+    horizons: Sequence[int] = []
+    # Sums of demands have no kernel, for the band of a stock would change in every round; regressions forecast no deviations.
+    if not isinstance(known, Pinball):
+        sums = [(None, horizon) for horizon in SUMS[::every]]
+        # What the longest window sees, a regression sees, too.
+        windows = WINDOWS[:-1]
+        # Without a family that can be averaged, each expert would have a regression of its own.
+        horizons = HORIZONS.tolist()[::every] if known is family else []
+    grid = [(w, ratio * w) for w in windows[::every] for ratio in RATIOS[every - 1 :: every]]
     smoothed = [
         Reluctant(domain, planned, window, horizon, family=known, start=start)
         for window, horizon in (*sums, *grid)
     ]
+    learned = [Autoregressive(domain, planned, horizon, family=known, start=start) for horizon in horizons]
     is_norm = movement.degree == 1.0
-    horizons = (None, *HORIZONS) if is_norm and not smoothed[0].is_curved else HORIZONS
+    plans = (None, *SEASONAL_HORIZONS) if is_norm and not smoothed[0].is_curved else SEASONAL_HORIZONS
     seasons = [] if period is None else np.atleast_1d(period).tolist()
     if not isinstance(movement, SwitchFee) and domain.dim <= MOST_SEASONAL:
         seasons = [None, *seasons]
@@ -465,7 +478,7 @@ def auto(
     seasonal = [
         Seasonal(domain, planned, horizon, periods, period=season, family=known, start=start)
         for season in seasons
-        for horizon in horizons[::every]
+        for horizon in plans[::every]
         for periods in _choose_averages(season, width)
     ]
     hinted = []
@@ -474,7 +487,7 @@ def auto(
             Reluctant(domain, planned, window, horizon, family=known, start=start, hints=True)
             for window, horizon in HINTED_GRID
         ]
-    experts = [*smoothed, *seasonal, *hinted]
+    experts = [*smoothed, *seasonal, *learned, *hinted]
     if not smoothed[0].is_curved:
         _warn_of_size(domain, smoothed[0].init().x)
     return Leader(experts, movement, guard=is_norm, family=family, hints=bool(hinted))

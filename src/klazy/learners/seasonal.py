@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -75,6 +75,8 @@ class Seasonal(Learner[SeasonalState]):
     >>> round(trace.totals.hitting, 2), round(trace.totals.switching, 2)
     (-138.19, 26.67)
     """
+
+    shared: ClassVar[str | None] = "season"
 
     movement: Movement
     horizon: int | None

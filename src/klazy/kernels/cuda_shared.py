@@ -1,16 +1,28 @@
-"""How the threads of a block observe a season together, for linear costs; see :mod:`klazy.kernels.season`.
+"""How the threads of a block learn together what their experts share, for linear costs.
 
-The season is in memory that all threads share. Each thread updates some of the lags; the rest is the same in all of them.
+It is in memory that all threads share. Of a season each thread updates some of the lags (:mod:`klazy.kernels.season`), of a
+regression some of the coordinates and one horizon (:mod:`klazy.kernels.regression`).
 """
 
 from klazy.kernels import codes
+from klazy.kernels.codes import REGRESSION_BANDS, REGRESSION_HORIZONS
 from klazy.kernels.cuda import local, own_place, pointer, wait
+from klazy.kernels.regression import (
+    add_row,
+    add_square,
+    copy_slots,
+    find_features,
+    forecast,
+    is_due,
+    learn_pair,
+    solve,
+)
 from klazy.kernels.season import choose_period, correlation, find_lap, find_ring, find_sums
 from klazy.kernels.slots import THREADS, VECTOR, D
 
 
-def count_season_room(size: int) -> int:
-    """Return the numbers that a block needs for a season of this size: itself, and one for each lag."""
+def count_shared_room(size: int) -> int:
+    """Return the numbers that a block needs for what is shared: itself, and one for each lag of a season."""
     return size + codes.SEASON_PLACES if size else 0
 
 
@@ -79,3 +91,36 @@ def project(sums, apart, d):
     for i in range(d):
         along += apart[i] * sums[i]
     return along
+
+
+def regress_together(known, row, dim):
+    """Do what ``observe_regression`` does, with all threads of a block."""
+    d = D if D > 0 else dim
+    place = own_place()
+    n = int(known[codes.REGRESSION_SEEN]) + 1
+    solves = is_due(known, n)
+    wait()  # until all have read
+    if place == 0:
+        known[codes.REGRESSION_SEEN] = n
+        if solves:
+            known[codes.REGRESSION_SOLVED] = n
+        add_row(known, row, n, d)
+    wait()
+    for h in range(place, REGRESSION_HORIZONS, THREADS):
+        learn_pair(known, n, h, d)
+    wait()
+    for i in range(place, d, THREADS):
+        find_features(known, n, i, d)
+    wait()
+    for a in range(place, REGRESSION_BANDS, THREADS):
+        add_square(known, n, a, d)
+    if place == 0:
+        copy_slots(known, n, d)
+    wait()
+    if solves:
+        for h in range(place, REGRESSION_HORIZONS, THREADS):
+            solve(known, n, h, d)
+    wait()
+    for i in range(place, d, THREADS):
+        forecast(known, n, i, d)
+    wait()

@@ -1,0 +1,240 @@
+"""The regression of a leader, and the forecasts that its experts get: the twin of klazy.learners.regression.
+
+All numbers are plain here, and sums are added in the order in which the specification adds them: what is solved for magnifies
+rounding errors. Features are next to each other, and so are horizons, so that loops over them vectorise.
+"""
+
+from klazy.kernels import codes
+from klazy.kernels.binding import local, pointer
+from klazy.kernels.codes import REGRESSION_BANDS, REGRESSION_HORIZONS, REGRESSION_SLOTS
+from klazy.kernels.lane import called, exact
+from klazy.kernels.rules import AHEAD
+from klazy.kernels.slots import WIDTH, D
+
+SQUARE = REGRESSION_BANDS * REGRESSION_BANDS
+# Horizons up to REGRESSION_SLOTS rounds share the first spacing of pairs, every longer one has its own.
+SHORT = REGRESSION_SLOTS.bit_length() - 2
+SPACINGS = REGRESSION_HORIZONS - SHORT
+
+
+# ---- where the arrays of the vector begin
+
+
+def find_means(known, d):
+    """Return the exponential means, a row for each coordinate; the sums and the norms are before them."""
+    return pointer(known, codes.REGRESSION_HEAD + d + REGRESSION_BANDS)
+
+
+def find_squares(known, d):
+    """Return the sums of squared targets, one for each horizon."""
+    return pointer(find_means(known, d), d * REGRESSION_BANDS)
+
+
+def find_products(known, d):
+    """Return the products of features and targets, a row for each horizon."""
+    return pointer(find_squares(known, d), REGRESSION_HORIZONS)
+
+
+def find_matrix(known, d):
+    """Return the products of any two features."""
+    return pointer(find_products(known, d), REGRESSION_HORIZONS * REGRESSION_BANDS)
+
+
+def find_coefficients(known, d):
+    """Return the coefficients, a row for each feature."""
+    return pointer(find_matrix(known, d), SQUARE)
+
+
+def find_forecasts(known, d):
+    """Return the forecasts, a row for each coordinate."""
+    return pointer(find_coefficients(known, d), REGRESSION_BANDS * REGRESSION_HORIZONS)
+
+
+def find_slot(known, d, spacing, number):
+    """Return what is remembered of the round with this number among those of a spacing: the sums, then its features."""
+    place = spacing * REGRESSION_SLOTS + number % REGRESSION_SLOTS
+    first = d * REGRESSION_HORIZONS + place * (1 + REGRESSION_BANDS) * d
+    return pointer(find_forecasts(known, d), first)
+
+
+# ---- a round
+
+
+@called
+@exact
+def observe_regression(known, row, dim):
+    """Learn from a row, and forecast the mean of the next ones for every horizon."""
+    d = D if D > 0 else dim
+    n = int(known[codes.REGRESSION_SEEN]) + 1
+    known[codes.REGRESSION_SEEN] = n
+    add_row(known, row, n, d)
+    for h in range(REGRESSION_HORIZONS):
+        learn_pair(known, n, h, d)
+    for i in range(d):
+        find_features(known, n, i, d)
+    for a in range(REGRESSION_BANDS):
+        add_square(known, n, a, d)
+    copy_slots(known, n, d)
+    if is_due(known, n):
+        known[codes.REGRESSION_SOLVED] = n
+        for h in range(REGRESSION_HORIZONS):
+            solve(known, n, h, d)
+    for i in range(d):
+        forecast(known, n, i, d)
+
+
+@exact
+def add_row(known, row, n, d):
+    """Update the sums and the means with a row."""
+    sums = pointer(known, codes.REGRESSION_HEAD)
+    norms = pointer(sums, d)
+    means = find_means(known, d)
+    paces = local(REGRESSION_BANDS)
+    pace = 1.0
+    for k in range(REGRESSION_BANDS):
+        paces[k] = pace
+        pace *= 0.5
+    for k in range(REGRESSION_BANDS):
+        norms[k] += paces[k] * (1.0 - norms[k])
+    middle = 0.0
+    if known[codes.REGRESSION_CENTRED] > 0.0:
+        for i in range(d):
+            middle += row[i]
+        middle /= d
+    for i in range(d):
+        number = row[i] - middle
+        sums[i] += number
+        mean = pointer(means, i * REGRESSION_BANDS)
+        for k in range(REGRESSION_BANDS):
+            mean[k] += paces[k] * (number - mean[k])
+
+
+@exact
+def find_features(known, n, i, d):
+    """Write the sum and the features of a coordinate into the round's slot."""
+    sums = pointer(known, codes.REGRESSION_HEAD)
+    norms = pointer(sums, d)
+    mean = pointer(find_means(known, d), i * REGRESSION_BANDS)
+    slot = find_slot(known, d, 0, n)
+    slot[i] = sums[i]
+    feature = pointer(slot, d + i * REGRESSION_BANDS)
+    smoothed = local(REGRESSION_BANDS)
+    for k in range(REGRESSION_BANDS):
+        smoothed[k] = mean[k] / norms[k]
+    for k in range(REGRESSION_BANDS - 1):
+        feature[k] = smoothed[k] - smoothed[k + 1]
+    feature[REGRESSION_BANDS - 1] = smoothed[REGRESSION_BANDS - 1] - sums[i] / n
+
+
+@exact
+def learn_pair(known, n, h, d):
+    """Learn from the features of an earlier round and what came after it, for one horizon, where such a pair is due."""
+    horizon = 2 << h
+    j = max(h - SHORT, 0)
+    if n % (1 << j) == 0 and n > horizon:
+        slot = find_slot(known, d, j, (n - horizon) >> j)
+        features = pointer(slot, d)
+        sums = pointer(known, codes.REGRESSION_HEAD)
+        products = pointer(find_products(known, d), h * REGRESSION_BANDS)
+        added = local(REGRESSION_BANDS)
+        for k in range(REGRESSION_BANDS):
+            added[k] = 0.0
+        square = 0.0
+        for i in range(d):
+            target = (sums[i] - slot[i]) / horizon - slot[i] / (n - horizon)
+            square += target * target
+            feature = pointer(features, i * REGRESSION_BANDS)
+            for k in range(REGRESSION_BANDS):
+                added[k] += feature[k] * target
+        find_squares(known, d)[h] += square
+        for k in range(REGRESSION_BANDS):
+            products[k] += added[k]
+
+
+@exact
+def add_square(known, n, a, d):
+    """Add the products of a feature of the round with all before it, summed over the coordinates."""
+    row = pointer(find_matrix(known, d), a * REGRESSION_BANDS)
+    features = pointer(find_slot(known, d, 0, n), d)
+    for b in range(a + 1):
+        added = 0.0
+        for i in range(d):
+            added += features[i * REGRESSION_BANDS + a] * features[i * REGRESSION_BANDS + b]
+        row[b] += added
+
+
+def copy_slots(known, n, d):
+    """Remember the round in the slots of other spacings, too."""
+    slot = find_slot(known, d, 0, n)
+    for j in range(1, SPACINGS):
+        if n % (1 << j) == 0:
+            to = find_slot(known, d, j, n >> j)
+            for at in range((1 + REGRESSION_BANDS) * d):
+                to[at] = slot[at]
+
+
+@exact
+def is_due(known, n):
+    """Return True if coefficients are solved for anew after this round."""
+    return n >= codes.REGRESSION_GROWTH * known[codes.REGRESSION_SOLVED] + 1.0
+
+
+@called
+@exact
+def solve(known, n, h, d):
+    """Find the coefficients of one horizon by elimination."""
+    j = max(h - SHORT, 0)
+    pairs = (n >> j) - ((2 << h) >> j)
+    square = find_squares(known, d)[h]
+    if pairs > 0 and square > codes.SMALLEST_VARIATION:
+        ridge = min(2 << h, REGRESSION_SLOTS) * (square / (pairs * d))
+        matrix = find_matrix(known, d)
+        share = pairs / n
+        products = pointer(find_products(known, d), h * REGRESSION_BANDS)
+        rows = local(SQUARE)
+        b = local(REGRESSION_BANDS)
+        for at in range(SQUARE):
+            rows[at] = share * matrix[at]
+        for c in range(REGRESSION_BANDS):
+            rows[c * REGRESSION_BANDS + c] += ridge
+            b[c] = products[c]
+        for c in range(REGRESSION_BANDS):
+            for r in range(c + 1, REGRESSION_BANDS):
+                row = pointer(rows, r * REGRESSION_BANDS)
+                share = row[c] / rows[c * REGRESSION_BANDS + c]
+                for k in range(c + 1, r + 1):
+                    row[k] -= share * rows[k * REGRESSION_BANDS + c]
+                b[r] -= share * b[c]
+        coefficients = find_coefficients(known, d)
+        for back in range(REGRESSION_BANDS):
+            c = REGRESSION_BANDS - 1 - back
+            b[c] /= rows[c * REGRESSION_BANDS + c]
+            coefficients[c * REGRESSION_HORIZONS + h] = b[c]
+            for r in range(c):
+                b[r] -= rows[c * REGRESSION_BANDS + r] * b[c]
+
+
+@exact
+def forecast(known, n, i, d):
+    """Write the forecasts of a coordinate for all horizons, which are side by side."""
+    features = pointer(find_slot(known, d, 0, n), d + i * REGRESSION_BANDS)
+    coefficients = find_coefficients(known, d)
+    forecasts = pointer(find_forecasts(known, d), i * REGRESSION_HORIZONS)
+    mean = known[codes.REGRESSION_HEAD + i] / n
+    out = local(REGRESSION_HORIZONS)
+    for h in range(REGRESSION_HORIZONS):
+        out[h] = mean
+    for k in range(REGRESSION_BANDS):
+        for h in range(REGRESSION_HORIZONS):
+            out[h] += coefficients[k * REGRESSION_HORIZONS + h] * features[k]
+    for h in range(REGRESSION_HORIZONS):
+        forecasts[h] = out[h]
+
+
+def lend_forecasts(q, known, outlook, d):
+    """Write the forecasts for the experts of a block, each for its own horizon, into ``outlook``."""
+    forecasts = find_forecasts(known, d)
+    for lane in range(WIDTH):
+        h = int(q[(codes.OWN + AHEAD) * WIDTH + lane])
+        for i in range(d):
+            outlook[i * WIDTH + lane] = forecasts[i * REGRESSION_HORIZONS + h]
