@@ -245,7 +245,7 @@ UNCOMPILED: dict[str, Maker] = {
     "Seasonal": lambda domain, sigma, **options: kl.Seasonal(
         domain, movement_for(domain), None, 2, period=3, **options
     ),
-    "Autoregressive": lambda domain, sigma, **options: kl.Autoregressive(
+    "Autoregressive": lambda domain, sigma, **options: kl.contrib.Autoregressive(
         domain, movement_for(domain), 4, **options
     ),
     "Reluctant with hints": lambda domain, sigma, **options: kl.Reluctant(

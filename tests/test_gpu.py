@@ -210,7 +210,7 @@ def test_leaders_side_by_side_have_a_season_each():
 def test_a_leader_with_regressions_pays_what_step_pays(domain):
     movement = kl.auto(domain).movement
     experts = [kl.Reluctant(domain, movement, 8.0, 16.0), kl.Seasonal(domain, movement, 2, 1, period=5)]
-    experts += [kl.Autoregressive(domain, movement, horizon) for horizon in (2, 16)]
+    experts += [kl.contrib.Autoregressive(domain, movement, horizon) for horizon in (2, 16)]
     learner = kl.Leader(experts, movement)
     turns = np.where(np.arange(24)[:, None] // 3 % 2, 8.0, -8.0)
     g = turns * gradients(6, 1, domain.dim) + 0.1 * gradients(5, 24, domain.dim)

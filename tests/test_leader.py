@@ -264,4 +264,4 @@ def test_a_repr_counts_experts_where_there_are_many():
     text = repr(kl.auto(kl.Simplex(3), kl.TVMovement(1.0)))
     assert len(text) < 300
     assert text.startswith("Leader(experts=(Reluctant(")
-    assert ": 160 in all)" in text
+    assert ": 155 in all)" in text

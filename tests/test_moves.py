@@ -63,7 +63,7 @@ def make_leader(domain: kl.types.ConvexSet, movement: Any, family: kl.types.Fami
         for horizon in (1, 3, 25, *([None] if plans else [])):
             experts += [kl.Seasonal(domain, movement, horizon, periods, **told) for periods in (2, 8)]
     if not isinstance(family, kl.Pinball):
-        experts += [kl.Autoregressive(domain, movement, horizon, **told) for horizon in (2, 32)]
+        experts += [kl.contrib.Autoregressive(domain, movement, horizon, **told) for horizon in (2, 32)]
     return kl.Leader(experts, movement, guard=movement.degree == 1.0, **told)
 
 

@@ -130,7 +130,9 @@ def test_rows_that_never_change_are_forecast_as_they_are():
 )
 def test_a_leader_learns_once_and_its_experts_play_as_alone(domain, family):
     movement = kl.L2Movement(0.3)
-    experts = [kl.Autoregressive(domain, movement, horizon, family=family) for horizon in (2, 16, 256)]
+    experts = [
+        kl.contrib.Autoregressive(domain, movement, horizon, family=family) for horizon in (2, 16, 256)
+    ]
     learner = kl.Leader(
         [kl.Reluctant(domain, movement, 8.0, 16.0, family=family), *experts], movement, family=family
     )
@@ -149,7 +151,7 @@ def test_a_leader_learns_once_and_its_experts_play_as_alone(domain, family):
 
 
 def test_a_regression_that_no_learner_left_is_refused():
-    learner = kl.Autoregressive(SIMPLEX, TV, 8)
+    learner = kl.contrib.Autoregressive(SIMPLEX, TV, 8)
     state = kl.run(learner, np.ones((3, 5)), engine="step").state
     known = state.regression.copy()
     known[codes.REGRESSION_SOLVED] = 99.0
@@ -169,11 +171,11 @@ def test_a_regression_that_no_learner_left_is_refused():
 def test_what_it_cannot_forecast_is_refused(arguments, words):
     good = {"domain": SIMPLEX, "movement": TV, "horizon": 8}
     with pytest.raises(ValueError, match=words):
-        kl.Autoregressive(**good | arguments)
+        kl.contrib.Autoregressive(**good | arguments)
 
 
 def test_it_says_what_it_forecasts():
-    agent = kl.Agent(kl.Autoregressive(SIMPLEX, TV, 8), engine="step")
+    agent = kl.Agent(kl.contrib.Autoregressive(SIMPLEX, TV, 8), engine="step")
     agent.update(np.arange(5.0))
     words = str(agent.explain())
     assert "for the next 8 rounds by regression on all rounds so far, and moves when that pays" in words

@@ -37,6 +37,7 @@ from klazy.families import Hinge, Logistic, WeightedQuadratic
 from klazy.game.discrete import sample_actions, sample_whole
 from klazy.game.game import Game
 from klazy.hindsight.frontier import best_with_path_length
+from klazy.learners.autoregressive import Autoregressive
 from klazy.learners.bandit import Bandit
 from klazy.learners.better import BetterOfTwo
 from klazy.learners.delayed import Delayed
@@ -47,7 +48,7 @@ from klazy.sets.balls import Space
 from klazy.theory.bounds import coin_betting_bound
 
 # Learners.
-__all__ = ["Bandit", "CoinBetting", "Delayed", "MirrorMemory", "Patient"]
+__all__ = ["Autoregressive", "Bandit", "CoinBetting", "Delayed", "MirrorMemory", "Patient"]
 # Geometries of MirrorMemory.
 __all__ += ["Entropy", "Geometry"]
 # Learners around learners.

@@ -3,7 +3,7 @@
 A name imported ``as`` itself is for the rest of klazy; users find it in klazy.types, klazy.memories or klazy.contrib.
 """
 
-from klazy.learners.autoregressive import Autoregressive
+from klazy.learners.autoregressive import Autoregressive as Autoregressive
 from klazy.learners.bandit import Bandit as Bandit
 from klazy.learners.base import Learner as Learner
 from klazy.learners.centred import CentredOMD
@@ -34,7 +34,6 @@ from klazy.learners.thumb import (
 
 __all__ = [
     "GD",
-    "Autoregressive",
     "CentredOMD",
     "DeadBand",
     "Fixed",
