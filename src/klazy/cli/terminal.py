@@ -1,10 +1,14 @@
 """What several commands share: options, progress bars, tables, text that is safe to print, and modules of the user."""
 
+import json
 import os
 import re
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
 from typing import Annotated, Any, TextIO
 
 import typer
@@ -19,6 +23,8 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 from rich.table import Table
+
+from klazy.base.checks import InvalidInput
 
 
 def option(help: str, default: str | bool = False, **more: Any) -> Any:
@@ -60,8 +66,14 @@ def say(text: str, file: TextIO | None = None) -> None:
     print(clean(text), file=file)
 
 
-def show_progress(*columns: ProgressColumn) -> Progress:
-    """Make a progress bar with these columns and the time left, shown on a terminal only."""
+@contextmanager
+def show_progress(
+    what: str, total: float | None = None, *columns: ProgressColumn, **more: Any
+) -> Iterator[Callable[..., None]]:
+    """Show a progress bar with these columns and the time left, on a terminal only.
+
+    The result is the function that updates it: ``completed``, ``advance``, ``total``, ``description``.
+    """
     console = _make_console(stderr=True)
     usual = (
         TextColumn("{task.description}"),
@@ -71,7 +83,8 @@ def show_progress(*columns: ProgressColumn) -> Progress:
         TimeElapsedColumn(),
         TimeRemainingColumn(),
     )
-    return Progress(*usual, console=console, disable=not console.is_terminal, transient=True)
+    with Progress(*usual, console=console, disable=not console.is_terminal, transient=True) as bar:
+        yield partial(bar.update, bar.add_task(what, total=total, **more))
 
 
 def _format(value: Any) -> str:
@@ -95,6 +108,24 @@ def print_table(rows: Sequence[dict[str, Any]]) -> None:
     if not console.is_terminal:
         console.width = 400
     console.print(table)
+
+
+def print_rows(rows: Sequence[dict[str, Any]], as_json: bool, otherwise: str) -> None:
+    """Print rows as JSON or as a table; without any rows, print a sentence instead of the table."""
+    if as_json:
+        print(json.dumps(rows))
+    elif rows:
+        print_table(rows)
+    else:
+        print(otherwise)
+
+
+def make_folder(folder: Path) -> None:
+    """Create a folder and those above it."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as failed:
+        raise InvalidInput(f"Cannot write to the folder {folder}: {failed.strerror or failed}.") from failed
 
 
 def read_command_line() -> str:

@@ -230,14 +230,12 @@ class AccessMiddleware:
             if is_complete:
                 return await receive()
             if until is None:
-                until = asyncio.get_running_loop().time() + self._settings.body_seconds
+                until = asyncio.get_running_loop().time() + self._settings.patience
             try:
                 async with asyncio.timeout_at(until):
                     message = await receive()
             except TimeoutError:
-                detail = (
-                    f"The body must arrive within {self._settings.body_seconds:g} seconds. Send it faster."
-                )
+                detail = f"The body must arrive within {self._settings.patience:g} seconds. Send it faster."
                 raise Problem(408, detail, headers=_CLOSE_HEADER) from None
             if message["type"] == "http.disconnect":
                 raise Problem(400, "The body is incomplete. Send it again.", headers=_CLOSE_HEADER)
