@@ -13,7 +13,6 @@ from klazy.cli.terminal import (
     Trust,
     flag,
     make_folder,
-    make_importable,
     option,
     print_table,
     read_command_line,
@@ -55,8 +54,6 @@ def arena(
     from klazy.studies.arena.table import shorten_ranking
     from klazy.studies.contenders import import_own
 
-    if learner and trust:
-        make_importable()
     own = import_own(learner or [], trust)
     seed = 0 if fresh is None else fresh
     with show_progress("playing") as update:

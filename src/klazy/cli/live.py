@@ -15,7 +15,7 @@ import typer
 
 from klazy.base.cells import SEPARATORS, TIMES, name_index
 from klazy.base.checks import InvalidInput
-from klazy.cli.terminal import flag, option, say
+from klazy.cli.terminal import explain_failure, flag, option, say
 from klazy.live.agent import Agent
 
 # The name of the field with an explanation.
@@ -63,7 +63,11 @@ def live(
         sys.stdin.reconfigure(encoding="utf-8", errors="replace")
     if name is not None and state is None:
         raise InvalidInput(f"--name {name} needs a store. Add --state decisions.db.")
-    with _open(agent, state, name) as player, _stop_between_rows() as wait:
+    with explain_failure(f"read the agent {agent}"):
+        player = Agent.load(agent)
+    if state is not None:
+        player = Agent.open(state, player, name=name or agent.stem)
+    with player, _stop_between_rows() as wait:
         if player.columns is None or player.costs is None:
             raise InvalidInput(
                 f"The agent of {agent} takes no rows by name. Build it with costs=... and columns=[...]."
@@ -77,16 +81,6 @@ def live(
             loop.sum_up()
     if loop.refused:
         raise typer.Exit(1)
-
-
-def _open(file: Path, state: Path | None, name: str | None) -> Agent:
-    try:
-        found = Agent.load(file)
-    except OSError as failed:
-        raise InvalidInput(f"Cannot read the agent {file}: {failed.strerror or failed}.") from failed
-    if state is None:
-        return found
-    return Agent.open(state, found, name=name or file.stem)
 
 
 @dataclass
@@ -111,10 +105,9 @@ class _RowLoop:
     def work(self, source: TextIO, as_json: bool, first: bool, wait: Callable[[Any], Any]) -> None:
         """Read and answer row after row."""
         number, text = _skip_blank(source, wait)
-        is_json = False
+        is_json = text.lstrip().startswith(("{", "["))
         beside: dict[str, Any] = {}
-        if text.lstrip().startswith(("{", "[")):
-            is_json = True
+        if is_json:
             lines = _read_json(number, text, source)
         else:
             delimiter = max(SEPARATORS, key=text.count)

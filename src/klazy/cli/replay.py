@@ -1,15 +1,13 @@
 """``klazy replay``: what you would have saved on your own trace."""
 
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from klazy.base.checks import InvalidInput
-from klazy.cli.terminal import Json, flag, option, read_command_line, say, show_progress
+from klazy.cli.terminal import Json, explain_failure, flag, option, read_command_line, say, show_progress
 from klazy.live import Guards
 
 if TYPE_CHECKING:
@@ -112,10 +110,10 @@ def replay(
     if emit is not None:
         emitted = contender or found.best.name
         agent = found.agent(contender, emit_at)
-        with _explain_failure(emit):
+        with explain_failure(f"write {emit}"):
             agent.save(emit)
     if html is not None:
-        with _explain_failure(html):
+        with explain_failure(f"write {html}"):
             found.to_html(html, read_command_line())
     if as_json:
         print(json.dumps(found.to_dict() | {"emitted": emitted}))
@@ -171,12 +169,3 @@ def _check_writable(file: Path) -> None:
         raise InvalidInput(f"Cannot write {file}: there is no folder {file.parent}.")
     if file.is_symlink() or (file.exists() and not file.is_file()):
         raise InvalidInput(f"Cannot write {file}: it is not a regular file. Choose another.")
-
-
-@contextmanager
-def _explain_failure(file: Path) -> Iterator[None]:
-    """Name the file if it cannot be written."""
-    try:
-        yield
-    except OSError as failed:
-        raise InvalidInput(f"Cannot write {file}: {failed.strerror or failed}.") from failed

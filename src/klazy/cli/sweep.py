@@ -13,10 +13,11 @@ from typer.core import TyperCommand, TyperGroup
 from klazy.base.checks import InvalidInput, one_of
 from klazy.base.files import write_durably
 from klazy.cli.terminal import (
+    Jobs,
     Json,
+    Trust,
     flag,
     make_folder,
-    make_importable,
     option,
     print_table,
     say,
@@ -34,13 +35,6 @@ RelativeTo = Annotated[
 ]
 HeldOut = Annotated[
     bool, flag("--held-out", "Choose the best cells on even seeds, and show their results on odd seeds.")
-]
-Trust = Annotated[
-    bool,
-    flag(
-        "--trust",
-        "Import and call the study's own recipes and rules, module:function: their code can do anything.",
-    ),
 ]
 
 
@@ -75,9 +69,7 @@ def play_study(
     init: Annotated[bool, flag("--init", "Print an example study with every key explained.")] = False,
     backend: Annotated[str, option("local, dask, ray or spark.", True)] = "local",
     address: Annotated[str | None, option("Address of the cluster's scheduler.")] = None,
-    jobs: Annotated[
-        int | None, option("Number of processes; 1 uses none but this one.", "as many as cores", min=1)
-    ] = None,
+    jobs: Jobs = None,
     device: Annotated[
         str | None, option("cpu, cuda (a GPU), or auto (a GPU if there is one).", "the study's")
     ] = None,
@@ -109,8 +101,6 @@ def play_study(
         return
     if study is None:
         raise InvalidInput("Name the file of a study. `klazy sweep --init > study.toml` makes one.")
-    if trust:
-        make_importable()
     chosen = Study.read(study, trust=trust)
     names = tuple(spec.name for spec in chosen.learners)
     if relative_to is not None:
@@ -202,8 +192,6 @@ def plot_study(
     from klazy.studies.sweep.execute import load_study
     from klazy.studies.sweep.frame import average_cells
 
-    if trust:
-        make_importable()
     study, rows = load_study(folder, trust=trust)
     shown = metric or study.metrics[0]
     cells = average_cells(rows, shown, relative_to, held_out)

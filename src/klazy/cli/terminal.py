@@ -32,14 +32,22 @@ def option(help: str, default: str | bool = False, **more: Any) -> Any:
     return typer.Option(help=help, show_default=default, **more)
 
 
-def flag(name: str, help: str) -> Any:
+def flag(name: str, help: str, **more: Any) -> Any:
     """Describe an option without a value."""
-    return typer.Option(name, help=help)
+    return typer.Option(name, help=help, **more)
 
 
+def _make_importable(is_trusted: bool) -> bool:
+    """Let names refer to modules of the current folder; installed modules come before them."""
+    if is_trusted and os.getcwd() not in sys.path:
+        sys.path.append(os.getcwd())
+    return is_trusted
+
+
+TRUST = "Import and run your own code, named as module:function; it can do anything."
 Json = Annotated[bool, flag("--json", "Print one JSON object and nothing else.")]
-Jobs = Annotated[int | None, option("Number of processes.", "one per core", min=1)]
-Trust = Annotated[bool, flag("--trust", "Import and run your own code, named as module:function.")]
+Jobs = Annotated[int | None, option("Number of processes; 1 uses none but this one.", "one per core", min=1)]
+Trust = Annotated[bool, flag("--trust", TRUST, callback=_make_importable)]
 # Control characters of terminals, and those that change the writing direction; names of users may contain them.
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
@@ -120,20 +128,21 @@ def print_rows(rows: Sequence[dict[str, Any]], as_json: bool, otherwise: str) ->
         print(otherwise)
 
 
+@contextmanager
+def explain_failure(action: str) -> Iterator[None]:
+    """Make an error of the system a line that names the action, such as ``write report.html``."""
+    try:
+        yield
+    except OSError as failed:
+        raise InvalidInput(f"Cannot {action}: {failed.strerror or failed}.") from failed
+
+
 def make_folder(folder: Path) -> None:
     """Create a folder and those above it."""
-    try:
+    with explain_failure(f"write to the folder {folder}"):
         folder.mkdir(parents=True, exist_ok=True)
-    except OSError as failed:
-        raise InvalidInput(f"Cannot write to the folder {folder}: {failed.strerror or failed}.") from failed
 
 
 def read_command_line() -> str:
     """Return the command line as it was typed."""
     return shlex.join(["klazy", *sys.argv[1:]])
-
-
-def make_importable() -> None:
-    """Let names refer to modules of the current folder; installed modules come before them."""
-    if os.getcwd() not in sys.path:
-        sys.path.append(os.getcwd())

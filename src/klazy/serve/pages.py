@@ -65,7 +65,7 @@ def add_pages(app: FastAPI, service: Service) -> None:
         after = request.query_params.get("after", "")
         gather = partial(_gather_card, reader)
         page = await reader.run(reader.list_page, request.state.grant, after, PAGE_AGENTS, gather)
-        about = {"count": page.count, "agents": page.shown, "is_later": bool(after), "next": page.next}
+        about = {"count": page.total, "agents": page.shown, "is_later": bool(after), "next": page.next}
         return make_page("agents.html", "Agents", refresh=REFRESH_SECONDS, **about)
 
     async def show_agent(request: Request) -> Response:

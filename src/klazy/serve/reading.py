@@ -30,9 +30,9 @@ CHANGE_NAMES = {FREEZE: "freeze", RESUME: "resume", GUARDS: "guards", DELETE: "d
 
 
 class Page(NamedTuple):
-    """Some of ``count`` agents, and the name after which the next page begins, if there is one."""
+    """Some of ``total`` agents, and the name after which the next page begins, if there is one."""
 
-    count: int
+    total: int
     shown: list[dict[str, Any]]
     next: str | None
 
