@@ -15,7 +15,7 @@ from klazy.live.store import open_store
 
 File = Annotated[str, typer.Argument(help="An SQLite file, or a postgresql:// URL.", metavar="STORE")]
 # What the table of agents shows.
-SHOWN = ("name", "learner", "rounds", "last", "hitting", "switching", "frozen")
+AGENT_COLUMNS = ("name", "learner", "rounds", "last", "hitting", "switching", "frozen")
 Name = Annotated[str, typer.Argument(help="The name of an agent; klazy agents lists them.")]
 
 
@@ -31,7 +31,7 @@ def agents(store: File, as_json: Json = False) -> None:
     with open_store(store, read_only=True) as opened:
         found = [summarize(opened, agent) for agent in opened.list_agents()]
     if not as_json:
-        found = [{name: agent[name] for name in SHOWN} for agent in found]
+        found = [{name: agent[name] for name in AGENT_COLUMNS} for agent in found]
     print_rows(found, as_json, "No agents yet.")
 
 

@@ -15,7 +15,7 @@ import typer
 
 from klazy.base.cells import SEPARATORS, TIMES, name_index
 from klazy.base.checks import InvalidInput
-from klazy.cli.terminal import explain_failure, flag, option, say
+from klazy.cli.terminal import explain_os_error, flag, option, say
 from klazy.live.agent import Agent
 
 # The name of the field with an explanation.
@@ -63,7 +63,7 @@ def live(
         sys.stdin.reconfigure(encoding="utf-8", errors="replace")
     if name is not None and state is None:
         raise InvalidInput(f"--name {name} needs a store. Add --state decisions.db.")
-    with explain_failure(f"read the agent {agent}"):
+    with explain_os_error(f"read the agent {agent}"):
         player = Agent.load(agent)
     if state is not None:
         player = Agent.open(state, player, name=name or agent.stem)
@@ -85,7 +85,7 @@ def live(
 
 @dataclass
 class _RowLoop:
-    """A loop that reads rows and prints decisions; it counts the rows taken, dropped and refused."""
+    """A loop that reads rows, prints decisions and counts what became of each row."""
 
     agent: Agent
     id: str | None

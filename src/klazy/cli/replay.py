@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from klazy.base.checks import InvalidInput
-from klazy.cli.terminal import Json, explain_failure, flag, option, read_command_line, say, show_progress
+from klazy.cli.terminal import Json, explain_os_error, flag, option, read_command_line, say, show_progress
 from klazy.live import Guards
 
 if TYPE_CHECKING:
@@ -110,10 +110,10 @@ def replay(
     if emit is not None:
         emitted = contender or found.best.name
         agent = found.agent(contender, emit_at)
-        with explain_failure(f"write {emit}"):
+        with explain_os_error(f"write {emit}"):
             agent.save(emit)
     if html is not None:
-        with explain_failure(f"write {html}"):
+        with explain_os_error(f"write {html}"):
             found.to_html(html, read_command_line())
     if as_json:
         print(json.dumps(found.to_dict() | {"emitted": emitted}))

@@ -129,7 +129,7 @@ def print_rows(rows: Sequence[dict[str, Any]], as_json: bool, otherwise: str) ->
 
 
 @contextmanager
-def explain_failure(action: str) -> Iterator[None]:
+def explain_os_error(action: str) -> Iterator[None]:
     """Make an error of the system a line that names the action, such as ``write report.html``."""
     try:
         yield
@@ -139,7 +139,7 @@ def explain_failure(action: str) -> Iterator[None]:
 
 def make_folder(folder: Path) -> None:
     """Create a folder and those above it."""
-    with explain_failure(f"write to the folder {folder}"):
+    with explain_os_error(f"write to the folder {folder}"):
         folder.mkdir(parents=True, exist_ok=True)
 
 

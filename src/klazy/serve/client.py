@@ -158,7 +158,7 @@ class Client:
         path : str
             Such as ``"/agents"``.
         body : optional
-            A JSON value to send, in which configurations may stand for what ``to_dict`` returns. Default: nothing.
+            A JSON value to send; configurations in it are sent as their ``to_dict``. Default: nothing.
 
         Returns
         -------
