@@ -44,7 +44,7 @@ class Service:
         self.settings = settings
         self.metrics = Metrics()
         store = open_store(settings.store, settings.sync)
-        self.worker = RoundWorker(store, settings.budget, settings.numbers, self.metrics.count_loss)
+        self.worker = RoundWorker(store, settings, self.metrics.count_loss)
         self.reader = Reader(open_store(settings.store, read_only=True), READERS)
         self.lookups = Reader(open_store(settings.store, read_only=True), 1)
         self.tokens = TokenCache(self.lookups)

@@ -10,6 +10,7 @@ from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from queue import SimpleQueue
 from threading import Thread
 from time import thread_time
@@ -33,6 +34,7 @@ from klazy.live.state import AgentState, Overtaken
 from klazy.live.store import Store, StoreFailed, TakenError
 from klazy.live.stored import StoredAgent, revive_agent
 from klazy.serve.problems import Problem, explain_failure, refuse_deleted, refuse_unknown
+from klazy.serve.settings import Settings
 
 REQUESTS_PER_TRANSACTION = 256
 AGENTS_CACHED = 20_000
@@ -150,27 +152,24 @@ class Seen(NamedTuple):
     t: int
 
 
-@dataclass
+@dataclass(slots=True)
 class _Job:
     do: Callable[["RoundWorker"], Any]
     agents: list[str] | None
     future: asyncio.Future[Any]
-    value: Any = None
-    error: Exception | None = None
+    # What to call in the thread of the future, once the group is committed.
+    answer: Callable[[], None] = field(init=False)
 
 
 class RoundWorker:
     """The agents of a store, and the one thread that uses them.
 
-    ``budget`` is how many seconds of processor time a request may take; ``numbers`` how many numbers the state of an agent may
-    have, with the rounds that wait for their feedback; ``note_loss`` is called with the name of an agent whose
-    acknowledged rounds are no longer in the store.
+    ``note_loss`` is called with the name of an agent whose acknowledged rounds are no longer in the store.
     """
 
-    def __init__(self, store: Store, budget: float, numbers: int, note_loss: Callable[[str], None]) -> None:
+    def __init__(self, store: Store, limits: Settings, note_loss: Callable[[str], None]) -> None:
         self.store = store
-        self._budget = budget
-        self._numbers = numbers
+        self._limits = limits
         self._note_loss = note_loss
         self._agents: OrderedDict[str, StoredAgent] = OrderedDict()
         # Agents that are known to be as the store has them.
@@ -260,7 +259,7 @@ class RoundWorker:
                 _log.exception("a request failed")
             self._forget_all()
             for job in group:
-                job.error = failed
+                job.answer = partial(job.future.set_exception, failed)
 
     def _forget_all(self) -> None:
         self._agents.clear()
@@ -296,11 +295,11 @@ class RoundWorker:
 
     def _do(self, job: _Job) -> None:
         try:
-            job.value = job.do(self)
+            job.answer = partial(job.future.set_result, job.do(self))
         except StoreFailed:
             raise
         except (InvalidInput, Overtaken, Problem) as refused:
-            job.error = refused
+            job.answer = partial(job.future.set_exception, refused)
 
     # What jobs do
 
@@ -442,8 +441,8 @@ class RoundWorker:
     def _check_room(self, state: AgentState) -> None:
         """Reject another round that waits if the agent's state would be too large with it."""
         numbers = count_numbers(state.state) + state.learner.domain.dim
-        if numbers > self._numbers:
-            limit = f"The state, with its pending rounds, must have at most {self._numbers} numbers"
+        if numbers > self._limits.numbers:
+            limit = f"The state, with its pending rounds, must have at most {self._limits.numbers} numbers"
             remedy = "Send feedback, give some rounds up, or see klazy serve --numbers."
             raise InvalidInput(f"{limit}, got {numbers}. {remedy}")
 
@@ -477,8 +476,9 @@ class RoundWorker:
                 raise _name_place(refused, len(bulk.results), request.agent) from refused
             seconds = thread_time() - start
         bulk.seconds += seconds
-        if bulk.seconds > self._budget and not bulk.is_complete:
-            limit = f"Rounds must take at most {self._budget:g} seconds together"
+        budget = self._limits.budget
+        if bulk.seconds > budget and not bulk.is_complete:
+            limit = f"Rounds must take at most {budget:g} seconds together"
             got = f"{len(bulk.results)} of {len(bulk.requests)} took longer"
             raise Problem(413, f"{limit}, but {got}. Send fewer at once.")
 
@@ -507,10 +507,6 @@ def _name_place(refused: Exception, place: int, agent: str) -> Exception:
 
 def _answer(jobs: list[_Job]) -> None:
     for job in jobs:
-        if job.future.cancelled():
-            # The client is gone; committed rounds stay.
-            continue
-        if job.error is None:
-            job.future.set_result(job.value)
-        else:
-            job.future.set_exception(job.error)
+        # If the client is gone, committed rounds stay.
+        if not job.future.cancelled():
+            job.answer()
