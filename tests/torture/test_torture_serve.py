@@ -229,7 +229,7 @@ def test_a_server_that_lives_long_does_not_grow(tmp_path):
 def hasty(tmp_path_factory):
     """A service that waits half a second for a request."""
     folder = tmp_path_factory.mktemp("hasty")
-    with run_service(folder, body_seconds=0.5, header_seconds=0.5, body=20_000) as served:
+    with run_service(folder, patience=0.5, body=20_000) as served:
         served.client().agent("eu-west", LEARNER, engine="step")
         yield served
 

@@ -4,24 +4,19 @@ import json
 import sys
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from klazy.base.checks import InvalidInput
-from klazy.cli.terminal import Json, flag, option, print_table, say, show_progress
-
-if TYPE_CHECKING:
-    from klazy.live.store import Store
+from klazy.cli.terminal import Json, flag, option, print_rows, print_table, say, show_progress
+from klazy.live.inspection import Checked, check_store, read_history, summarize
+from klazy.live.store import open_store
 
 File = Annotated[str, typer.Argument(help="An SQLite file, or a postgresql:// URL.", metavar="STORE")]
+# What the table of agents shows.
+AGENT_COLUMNS = ("name", "learner", "rounds", "last", "hitting", "switching", "frozen")
 Name = Annotated[str, typer.Argument(help="The name of an agent; klazy agents lists them.")]
-
-
-def _open(file: str) -> "Store":
-    from klazy.live.store import open_store
-
-    return open_store(file, read_only=True)
 
 
 def agents(store: File, as_json: Json = False) -> None:
@@ -33,21 +28,11 @@ def agents(store: File, as_json: Json = False) -> None:
       klazy agents decisions.db --json
       klazy agents postgresql://klazy@db.example.com/decisions
     """  # fmt: skip
-    from klazy.live.inspection import summarize
-
-    with _open(store) as opened:
+    with open_store(store, read_only=True) as opened:
         found = [summarize(opened, agent) for agent in opened.list_agents()]
-    if as_json:
-        print(json.dumps(found))
-    elif found:
-        print_table([_make_line(agent) for agent in found])
-    else:
-        print("No agents yet.")
-
-
-def _make_line(agent: dict[str, Any]) -> dict[str, Any]:
-    names = ("name", "learner", "rounds", "last", "hitting", "switching", "frozen")
-    return {name: agent[name] for name in names}
+    if not as_json:
+        found = [{name: agent[name] for name in AGENT_COLUMNS} for agent in found]
+    print_rows(found, as_json, "No agents yet.")
 
 
 def history(
@@ -66,16 +51,16 @@ def history(
       klazy history decisions.db eu-west --csv > rounds.csv
       klazy history decisions.db eu-west --plot rounds.png
     """  # fmt: skip
-    from klazy.live.inspection import read_history
-
     if as_json and as_csv:
         raise InvalidInput("Choose one of --json and --csv.")
-    with _open(store) as opened:
+    with open_store(store, read_only=True) as opened:
         agent = opened.find_agent(name)
         if agent is None:
             raise InvalidInput(f"No agent named {name!r}. `klazy agents {store}` lists the existing ones.")
         frame = read_history(opened, agent, last)
-        columns, names = _read_names(agent.configuration)
+    about = json.loads(agent.configuration)
+    columns = about.get("columns")
+    names = about.get("names", columns)
     if plot is not None:
         _draw(frame, plot, names)
     if as_json:
@@ -94,13 +79,6 @@ def history(
 
 def _format_time(time: datetime | None) -> str | None:
     return None if time is None else time.isoformat(timespec="milliseconds")
-
-
-def _read_names(configuration: str) -> tuple[list[str] | None, list[str] | None]:
-    """Return the names of an agent's columns and of its decisions, where it has any."""
-    about = json.loads(configuration)
-    columns = about.get("columns")
-    return columns, about.get("names", columns)
 
 
 def _make_row(row: dict[str, Any], names: list[str] | None, is_late: bool) -> dict[str, Any]:
@@ -152,14 +130,11 @@ def check(store: File, as_json: Json = False) -> None:
     Example:
       klazy check decisions.db
     """  # fmt: skip
-    from klazy.live.inspection import check_store
-
     found = []
-    with _open(store) as opened, show_progress() as bar:
-        task = bar.add_task("checking", total=None)
+    with open_store(store, read_only=True) as opened, show_progress("checking") as update:
         for checked in check_store(opened):
             found.append(checked)
-            bar.update(task, advance=1)
+            update(advance=1)
     is_intact = all(checked.fault is None for checked in found)
     if as_json:
         parts = [checked._asdict() for checked in found[1:]]
@@ -171,7 +146,7 @@ def check(store: File, as_json: Json = False) -> None:
         raise typer.Exit(1)
 
 
-def _describe(checked: Any) -> str:
+def _describe(checked: Checked) -> str:
     if not checked.name:
         return "The store is intact." if checked.fault is None else f"The store is damaged: {checked.fault}."
     if checked.fault is not None:
@@ -189,6 +164,6 @@ def backup(store: File, to: Annotated[Path, typer.Argument(help="The new file.")
     Example:
       klazy backup decisions.db monday.db
     """  # fmt: skip
-    with _open(store) as opened:
+    with open_store(store, read_only=True) as opened:
         opened.back_up(to)
     say(str(to))

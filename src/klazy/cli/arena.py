@@ -12,7 +12,7 @@ from klazy.cli.terminal import (
     Json,
     Trust,
     flag,
-    make_importable,
+    make_folder,
     option,
     print_table,
     read_command_line,
@@ -54,12 +54,9 @@ def arena(
     from klazy.studies.arena.table import shorten_ranking
     from klazy.studies.contenders import import_own
 
-    if learner and trust:
-        make_importable()
     own = import_own(learner or [], trust)
     seed = 0 if fresh is None else fresh
-    with show_progress() as bar:
-        task = bar.add_task("playing", total=None)
+    with show_progress("playing") as update:
         try:
             found = play_suite(
                 own,
@@ -68,7 +65,7 @@ def arena(
                 only=only or (),
                 out=out,
                 jobs=jobs,
-                progress=lambda done, total: bar.update(task, completed=done, total=total),
+                progress=lambda done, total: update(completed=done, total=total),
             )
         except WorkerLost as lost:
             message = f"A worker died ({lost}). Retry with fewer --jobs; finished games are stored."
@@ -76,7 +73,7 @@ def arena(
     if as_json:
         print(json.dumps(found.to_dict()))
         return
-    out.mkdir(parents=True, exist_ok=True)
+    make_folder(out)
     page = out / "arena.html"
     write_durably(page, make_arena_page(found, read_command_line()).encode())
     say("\n".join([*warn(found), *describe_ranking(found)]))

@@ -6,6 +6,7 @@ import signal
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from io import TextIOWrapper
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple, TextIO
@@ -14,7 +15,7 @@ import typer
 
 from klazy.base.cells import SEPARATORS, TIMES, name_index
 from klazy.base.checks import InvalidInput
-from klazy.cli.terminal import say
+from klazy.cli.terminal import explain_os_error, flag, option, say
 from klazy.live.agent import Agent
 
 # The name of the field with an explanation.
@@ -37,30 +38,14 @@ class Ended(Exception):
 
 def live(
     agent: Annotated[Path, typer.Argument(help="A file that klazy replay --emit or Agent.save wrote.")],
-    state: Annotated[
-        Path | None,
-        typer.Option(help="Keep the agent in this database, and continue from there.", show_default=False),
-    ] = None,
-    name: Annotated[
-        str | None, typer.Option(help="The agent's name there.", show_default="the file's name")
-    ] = None,
-    id: Annotated[
-        str | None,
-        typer.Option(help="The column of ids: a row that comes twice counts once.", show_default=False),
-    ] = None,
-    ignore: Annotated[
-        list[str] | None, typer.Option(help="A column to leave out; may be repeated.", show_default=False)
-    ] = None,
-    first: Annotated[
-        bool, typer.Option("--first", help="Print the current decision before the first row.")
-    ] = False,
-    explain: Annotated[bool, typer.Option("--explain", help="Add a field that says why.")] = False,
-    strict: Annotated[
-        bool, typer.Option("--strict", help="Stop at the first bad row instead of skipping it.")
-    ] = False,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print JSON lines, whatever form the rows have.")
-    ] = False,
+    state: Annotated[Path | None, option("Keep the agent in this database, and continue from there.")] = None,
+    name: Annotated[str | None, option("The agent's name there.", "the file's name")] = None,
+    id: Annotated[str | None, option("The column of ids: a row that comes twice counts once.")] = None,
+    ignore: Annotated[list[str] | None, option("A column to leave out; may be repeated.")] = None,
+    first: Annotated[bool, flag("--first", "Print the current decision before the first row.")] = False,
+    explain: Annotated[bool, flag("--explain", "Add a field that says why.")] = False,
+    strict: Annotated[bool, flag("--strict", "Stop at the first bad row instead of skipping it.")] = False,
+    as_json: Annotated[bool, flag("--json", "Print JSON lines, whatever form the rows have.")] = False,
 ) -> None:
     """Decide row by row: read each round's row from standard input, print the decision for the next round.
 
@@ -78,13 +63,16 @@ def live(
         sys.stdin.reconfigure(encoding="utf-8", errors="replace")
     if name is not None and state is None:
         raise InvalidInput(f"--name {name} needs a store. Add --state decisions.db.")
-    with _open(agent, state, name) as player, _stop_between_rows() as wait:
+    with explain_os_error(f"read the agent {agent}"):
+        player = Agent.load(agent)
+    if state is not None:
+        player = Agent.open(state, player, name=name or agent.stem)
+    with player, _stop_between_rows() as wait:
         if player.columns is None or player.costs is None:
             raise InvalidInput(
                 f"The agent of {agent} takes no rows by name. Build it with costs=... and columns=[...]."
             )
-        ignored = frozenset(ignore or ())
-        loop = _RowLoop(player, id, ignored, explain, strict)
+        loop = _RowLoop(player, id, frozenset(ignore or ()), explain, strict)
         try:
             loop.work(sys.stdin, as_json, first, wait)
         except Ended:
@@ -95,42 +83,31 @@ def live(
         raise typer.Exit(1)
 
 
-def _open(file: Path, state: Path | None, name: str | None) -> Agent:
-    try:
-        found = Agent.load(file)
-    except OSError as failed:
-        raise InvalidInput(f"Cannot read the agent {file}: {failed.strerror or failed}.") from failed
-    if state is None:
-        return found
-    return Agent.open(state, found, name=name or file.stem)
-
-
+@dataclass
 class _RowLoop:
-    """A loop that reads rows and prints decisions."""
+    """A loop that reads rows, prints decisions and counts what became of each row."""
 
-    def __init__(
-        self, agent: Agent, id: str | None, ignored: frozenset[str], explain: bool, strict: bool
-    ) -> None:
-        self.agent = agent
-        self.columns = frozenset(agent.columns or ())
-        self.id = id
-        self.ignored = ignored
-        self.explain = explain
-        self.strict = strict
-        self.taken = 0
-        self.dropped = 0
-        self.refused = 0
-        self.time = (agent.origin or {}).get("time")
-        if id in self.columns:
-            raise InvalidInput(f"--id {id} is a column of the agent. Choose another column for ids.")
+    agent: Agent
+    id: str | None
+    ignored: frozenset[str]
+    explain: bool
+    strict: bool
+    taken: int = 0
+    dropped: int = 0
+    refused: int = 0
+
+    def __post_init__(self) -> None:
+        self.columns = frozenset(self.agent.columns or ())
+        self.time = (self.agent.origin or {}).get("time")
+        if self.id in self.columns:
+            raise InvalidInput(f"--id {self.id} is a column of the agent. Choose another column for ids.")
 
     def work(self, source: TextIO, as_json: bool, first: bool, wait: Callable[[Any], Any]) -> None:
         """Read and answer row after row."""
         number, text = _skip_blank(source, wait)
-        is_json = False
+        is_json = text.lstrip().startswith(("{", "["))
         beside: dict[str, Any] = {}
-        if text.lstrip().startswith(("{", "[")):
-            is_json = True
+        if is_json:
             lines = _read_json(number, text, source)
         else:
             delimiter = max(SEPARATORS, key=text.count)
@@ -313,14 +290,13 @@ class _CsvWriter:
     """A writer of CSV that begins with a header."""
 
     def __init__(self) -> None:
-        self._names: list[str] | None = None
+        self._writer: csv.DictWriter[str] | None = None
 
     def __call__(self, found: dict[str, Any]) -> None:
-        writer = csv.writer(sys.stdout, lineterminator="\n")
-        if self._names is None:
-            self._names = list(found)
-            writer.writerow(self._names)
-        writer.writerow([found.get(name) for name in self._names])
+        if self._writer is None:
+            self._writer = csv.DictWriter(sys.stdout, found, extrasaction="ignore", lineterminator="\n")
+            self._writer.writeheader()
+        self._writer.writerow(found)
         sys.stdout.flush()
 
 

@@ -1,14 +1,13 @@
 """``klazy replay``: what you would have saved on your own trace."""
 
 import json
-from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from klazy.base.checks import InvalidInput
-from klazy.cli.terminal import Json, read_command_line, say, show_progress
+from klazy.cli.terminal import Json, explain_os_error, flag, option, read_command_line, say, show_progress
 from klazy.live import Guards
 
 if TYPE_CHECKING:
@@ -22,74 +21,61 @@ OF_THE_COMMAND = ("trace", "hold", "per_round", "html", "emit", "contender", "em
 Text = str | None
 
 
-def _option(text: str, default: str | bool = False) -> Any:
-    """Describe an option; ``default`` says what happens without it."""
-    return typer.Option(help=text, show_default=default)
-
-
 def replay(
     context: typer.Context,
     trace: Annotated[
         Path,
         typer.Argument(help="A CSV, TSV, Excel or Parquet file: a row per round, a column per coordinate."),
     ],
-    domain: Annotated[str, _option("simplex, capped-simplex, box, ball or polytope.", True)] = "simplex",
+    domain: Annotated[str, option("simplex, capped-simplex, box, ball or polytope.", True)] = "simplex",
     move_cost: Annotated[
-        str, _option("What a unit of movement costs: 5, or several: 0.1,1,5 or 0.1:10:7.", True)
+        str, option("What a unit of movement costs: 5, or several: 0.1,1,5 or 0.1:10:7.", True)
     ] = "1",
     costs: Annotated[
-        str, _option("What a row means: linear, rewards, quadratic, pinball or log-wealth.", True)
+        str, option("What a row means: linear, rewards, quadratic, pinball or log-wealth.", True)
     ] = "linear",
     movement: Annotated[
         Text,
-        _option(
+        option(
             "tv, l1, l2, fee for a fee per change, squared, or impact for powers of 3/2.",
             "as suits the domain",
         ),
     ] = None,
     up: Annotated[
-        Text, _option("The price of going up, in multiples of the move cost: one, or one per column.", "1")
+        Text, option("The price of going up, in multiples of the move cost: one, or one per column.", "1")
     ] = None,
-    down: Annotated[Text, _option("The price of going down, likewise.", "1")] = None,
-    train: Annotated[float, _option("The share of the rows to tune on.", True)] = 0.5,
+    down: Annotated[Text, option("The price of going down, likewise.", "1")] = None,
+    train: Annotated[float, option("The share of the rows to tune on.", True)] = 0.5,
     folds: Annotated[
         int,
-        typer.Option(
-            min=0,
-            help="Also score this many later parts, each tuned on all rows before it.",
-            show_default=False,
-        ),
+        option("Also score this many later parts, each tuned on all rows before it.", min=0),
     ] = 0,
     baseline: Annotated[
-        Text, _option("What you decided until now: a file, or columns of the trace, such as a,b.")
+        Text, option("What you decided until now: a file, or columns of the trace, such as a,b.")
     ] = None,
-    time: Annotated[Text, _option("The column of time stamps.", "found by its name or its dates")] = None,
-    fill: Annotated[Text, _option("Missing cells: forward, zero or drop.", "reject them")] = None,
-    unit: Annotated[str, _option("The unit of costs, such as EUR.")] = "",
-    start: Annotated[Text, _option("The decision before the first row, one number per column.")] = None,
-    total: Annotated[float | None, _option("What a simplex adds up to.", "1")] = None,
+    time: Annotated[Text, option("The column of time stamps.", "found by its name or its dates")] = None,
+    fill: Annotated[Text, option("Missing cells: forward, zero or drop.", "reject them")] = None,
+    unit: Annotated[str, option("The unit of costs, such as EUR.")] = "",
+    start: Annotated[Text, option("The decision before the first row, one number per column.")] = None,
+    total: Annotated[float | None, option("What a simplex adds up to.", "1")] = None,
     cap: Annotated[
-        Text, _option("Upper limit of each share of a capped simplex: 0.4, or 0.4,0.6,1.", "1")
+        Text, option("Upper limit of each share of a capped simplex: 0.4, or 0.4,0.6,1.", "1")
     ] = None,
-    floor: Annotated[Text, _option("Lower limit of each share of a simplex: 0.1, or 0.1,0,0.2.", "0")] = None,
-    lower: Annotated[Text, _option("Lower end of a box: one number, or one per column.", "0")] = None,
-    upper: Annotated[Text, _option("Upper end of a box: one number, or one per column.", "1")] = None,
-    radius: Annotated[float | None, _option("Radius of a ball.", "1")] = None,
-    polytope: Annotated[Path | None, _option("A JSON file with A and b, for A x <= b.")] = None,
-    short: Annotated[Text, _option("With pinball costs: the cost of one unit too few.", "1")] = None,
-    excess: Annotated[Text, _option("With pinball costs: the cost of one unit too many.", "1")] = None,
-    whole: Annotated[bool, typer.Option("--whole", help="Decide in whole numbers only.")] = False,
-    hold: Annotated[
-        int, typer.Option(min=1, help="Keep each decision for at least this many rounds.", show_default=False)
-    ] = 1,
-    per_round: Annotated[float | None, _option("The most that one round's move may cost.")] = None,
-    html: Annotated[Path | None, _option("Write a report with pictures to this file.")] = None,
-    emit: Annotated[
-        Path | None, _option("Write the winner to this file, as an agent for klazy live.")
-    ] = None,
-    contender: Annotated[Text, _option("Write this contender instead of the winner.", "the best")] = None,
+    floor: Annotated[Text, option("Lower limit of each share of a simplex: 0.1, or 0.1,0,0.2.", "0")] = None,
+    lower: Annotated[Text, option("Lower end of a box: one number, or one per column.", "0")] = None,
+    upper: Annotated[Text, option("Upper end of a box: one number, or one per column.", "1")] = None,
+    radius: Annotated[float | None, option("Radius of a ball.", "1")] = None,
+    polytope: Annotated[Path | None, option("A JSON file with A and b, for A x <= b.")] = None,
+    short: Annotated[Text, option("With pinball costs: the cost of one unit too few.", "1")] = None,
+    excess: Annotated[Text, option("With pinball costs: the cost of one unit too many.", "1")] = None,
+    whole: Annotated[bool, flag("--whole", "Decide in whole numbers only.")] = False,
+    hold: Annotated[int, option("Keep each decision for at least this many rounds.", min=1)] = 1,
+    per_round: Annotated[float | None, option("The most that one round's move may cost.")] = None,
+    html: Annotated[Path | None, option("Write a report with pictures to this file.")] = None,
+    emit: Annotated[Path | None, option("Write the winner to this file, as an agent for klazy live.")] = None,
+    contender: Annotated[Text, option("Write this contender instead of the winner.", "the best")] = None,
     emit_at: Annotated[
-        str, _option("Write it as it was before the scored rows (split), or after them (end).", True)
+        str, option("Write it as it was before the scored rows (split), or after them (end).", True)
     ] = "split",
     as_json: Json = False,
 ) -> None:
@@ -118,20 +104,17 @@ def replay(
     options |= {"move_cost": read_move_costs(move_cost), "baseline": _read_baseline(baseline)}
     if hold != 1 or per_round is not None:
         options["guards"] = Guards(hold=hold, per_round=per_round)
-    with show_progress() as bar:
-        task = bar.add_task("replaying", total=1.0)
-
-        def report_progress(fraction: float) -> None:
-            bar.update(task, completed=fraction)
-
-        found = replay_trace(trace, progress=report_progress, **options)
+    with show_progress("replaying", 1.0) as update:
+        found = replay_trace(trace, progress=lambda share: update(completed=share), **options)
     emitted = None
     if emit is not None:
-        agent = found.agent(contender, emit_at)
         emitted = contender or found.best.name
-        _write(emit, lambda: agent.save(emit))
+        agent = found.agent(contender, emit_at)
+        with explain_os_error(f"write {emit}"):
+            agent.save(emit)
     if html is not None:
-        _write(html, lambda: found.to_html(html, read_command_line()))
+        with explain_os_error(f"write {html}"):
+            found.to_html(html, read_command_line())
     if as_json:
         print(json.dumps(found.to_dict() | {"emitted": emitted}))
         return
@@ -186,10 +169,3 @@ def _check_writable(file: Path) -> None:
         raise InvalidInput(f"Cannot write {file}: there is no folder {file.parent}.")
     if file.is_symlink() or (file.exists() and not file.is_file()):
         raise InvalidInput(f"Cannot write {file}: it is not a regular file. Choose another.")
-
-
-def _write(file: Path, write: Callable[[], None]) -> None:
-    try:
-        write()
-    except OSError as failed:
-        raise InvalidInput(f"Cannot write {file}: {failed.strerror or failed}.") from failed

@@ -10,13 +10,30 @@ import typer
 from klazy.base.checks import InvalidInput
 from klazy.base.files import lock_file
 from klazy.base.parallel import WorkerLost
-from klazy.cli.terminal import Json, print_table, read_command_line, say, show_progress
+from klazy.cli.terminal import (
+    Jobs,
+    Json,
+    flag,
+    make_folder,
+    option,
+    print_table,
+    read_command_line,
+    say,
+    show_progress,
+)
 
 # Other commands start faster without importing the paper.
 if TYPE_CHECKING:
     from klazy.studies.paper import PaperSettings
 
 DEFAULT_OUT = Path("reproduction")
+QUICK_HELP = (
+    "A first look: phases ten times shorter, so not the paper's numbers; extras only if named. Takes about 25 "
+    "seconds of processor time at first, half of it to compile kernels, which are cached."
+)
+JSON_HELP = (
+    "Print the experiments' totals as one JSON object and nothing else; no figures unless --out is given."
+)
 
 
 def list_parts(as_json: Json = False) -> None:
@@ -46,39 +63,22 @@ def reproduce(
     ] = None,
     preset: Annotated[
         str | None,
-        typer.Option(
-            help="paper: as printed. authors: as the published curves were made. Default: both; with --json: paper."
+        option(
+            "paper: as printed. authors: as the published curves were made. Default: both; with --json: paper."
         ),
     ] = None,
     out: Annotated[
-        Path | None,
-        typer.Option(help="Folder for figures, tables and report.html.", show_default=str(DEFAULT_OUT)),
+        Path | None, option("Folder for figures, tables and report.html.", str(DEFAULT_OUT))
     ] = None,
     seed: Annotated[
-        int, typer.Option(min=0, max=2**32 - 1, help="Seed of the stochastic sequences and of all draws.")
+        int, option("Seed of the stochastic sequences and of all draws.", True, min=0, max=2**32 - 1)
     ] = 42,
     seeds: Annotated[
-        int | None,
-        typer.Option(min=2, help="Number of sequences in the part `seeds`. Default: 20, with --quick 5."),
+        int | None, option("Number of sequences in the part `seeds`. Default: 20, with --quick 5.", min=2)
     ] = None,
-    quick: Annotated[
-        bool,
-        typer.Option(
-            "--quick",
-            help="A first look: phases ten times shorter, so not the paper's numbers; extras only if named. Takes about 25 "
-            "seconds of processor time at first, half of it to compile kernels, which are cached.",
-        ),
-    ] = False,
-    jobs: Annotated[
-        int | None, typer.Option(min=1, help="Number of processes. Default: one per core.")
-    ] = None,
-    as_json: Annotated[
-        bool,
-        typer.Option(
-            "--json",
-            help="Print the experiments' totals as one JSON object and nothing else; no figures unless --out is given.",
-        ),
-    ] = False,
+    quick: Annotated[bool, flag("--quick", QUICK_HELP)] = False,
+    jobs: Jobs = None,
+    as_json: Annotated[bool, flag("--json", JSON_HELP)] = False,
 ) -> None:
     """Reproduce every figure and table of the paper, with a report on which claims hold.
 
@@ -117,20 +117,16 @@ def _make_report(
     from klazy.studies.paper.reproduce import PARTS, list_jobs, load_sections, run_jobs
 
     made = list_jobs(names, presets, settings, out)
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-    except OSError as failed:
-        raise InvalidInput(f"Cannot write to the folder {out}: {failed.strerror or failed}.") from failed
+    make_folder(out)
     try:
         lock = lock_file(out / ".lock", wait=False)
     except BlockingIOError:
         message = f"Another process writes to {out}. Wait for it, or choose another folder with --out."
         raise InvalidInput(message) from None
-    with lock, show_progress() as bar:
-        task = bar.add_task("reproducing", total=sum(PARTS[job.name].seconds for job in made))
+    with lock, show_progress("reproducing", sum(PARTS[job.name].seconds for job in made)) as update:
         try:
             for done in run_jobs(made, workers):
-                bar.update(task, advance=PARTS[done.name].seconds, description=f"{done.name} done")
+                update(advance=PARTS[done.name].seconds, description=f"{done.name} done")
         except WorkerLost as lost:
             message = f"A worker process ended: {lost}. Use fewer --jobs; finished parts are stored."
             raise InvalidInput(message) from None

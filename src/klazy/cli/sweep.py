@@ -3,6 +3,7 @@
 import json
 import tempfile
 from pathlib import Path
+from time import perf_counter
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -11,7 +12,17 @@ from typer.core import TyperCommand, TyperGroup
 
 from klazy.base.checks import InvalidInput, one_of
 from klazy.base.files import write_durably
-from klazy.cli.terminal import Json, make_importable, print_table, say, show_progress
+from klazy.cli.terminal import (
+    Jobs,
+    Json,
+    Trust,
+    flag,
+    make_folder,
+    option,
+    print_table,
+    say,
+    show_progress,
+)
 
 if TYPE_CHECKING:
     from klazy.studies.sweep.execute import Sweep
@@ -20,23 +31,10 @@ SHOWN_CELLS = 40  # in a table; if there are more, it shows the best of each lea
 
 
 RelativeTo = Annotated[
-    str | None,
-    typer.Option(
-        help="A learner: show how much more or less the others have, in per cent.", show_default=False
-    ),
+    str | None, option("A learner: show how much more or less the others have, in per cent.")
 ]
 HeldOut = Annotated[
-    bool,
-    typer.Option(
-        "--held-out", help="Choose the best cells on even seeds, and show their results on odd seeds."
-    ),
-]
-Trust = Annotated[
-    bool,
-    typer.Option(
-        "--trust",
-        help="Import and call the study's own recipes and rules, module:function: their code can do anything.",
-    ),
+    bool, flag("--held-out", "Choose the best cells on even seeds, and show their results on odd seeds.")
 ]
 
 
@@ -67,33 +65,16 @@ def sweep() -> None:
 @app.command("play", cls=_Unnamed)
 def play_study(
     study: Annotated[Path | None, typer.Argument(help="A TOML file, see --init.", show_default=False)] = None,
-    out: Annotated[
-        Path | None,
-        typer.Option(help="Folder for the results.", show_default="the study's file, without .toml"),
-    ] = None,
-    init: Annotated[
-        bool, typer.Option("--init", help="Print an example study with every key explained.")
-    ] = False,
-    backend: Annotated[str, typer.Option(help="local, dask, ray or spark.")] = "local",
-    address: Annotated[
-        str | None, typer.Option(help="Address of the cluster's scheduler.", show_default=False)
-    ] = None,
-    jobs: Annotated[
-        int | None,
-        typer.Option(
-            min=1, help="Number of processes; 1 uses none but this one.", show_default="as many as cores"
-        ),
-    ] = None,
+    out: Annotated[Path | None, option("Folder for the results.", "the study's file, without .toml")] = None,
+    init: Annotated[bool, flag("--init", "Print an example study with every key explained.")] = False,
+    backend: Annotated[str, option("local, dask, ray or spark.", True)] = "local",
+    address: Annotated[str | None, option("Address of the cluster's scheduler.")] = None,
+    jobs: Jobs = None,
     device: Annotated[
-        str | None,
-        typer.Option(help="cpu, cuda (a GPU), or auto (a GPU if there is one).", show_default="the study's"),
+        str | None, option("cpu, cuda (a GPU), or auto (a GPU if there is one).", "the study's")
     ] = None,
-    seed: Annotated[
-        int | None, typer.Option(min=0, help="Use this seed instead of the study's.", show_default=False)
-    ] = None,
-    retry_failed: Annotated[
-        bool, typer.Option("--retry-failed", help="Repeat runs that failed before.")
-    ] = False,
+    seed: Annotated[int | None, option("Use this seed instead of the study's.", min=0)] = None,
+    retry_failed: Annotated[bool, flag("--retry-failed", "Repeat runs that failed before.")] = False,
     relative_to: RelativeTo = None,
     held_out: HeldOut = False,
     trust: Trust = False,
@@ -120,8 +101,6 @@ def play_study(
         return
     if study is None:
         raise InvalidInput("Name the file of a study. `klazy sweep --init > study.toml` makes one.")
-    if trust:
-        make_importable()
     chosen = Study.read(study, trust=trust)
     names = tuple(spec.name for spec in chosen.learners)
     if relative_to is not None:
@@ -146,14 +125,14 @@ def _play_with_bar(study: Any, folder: Path, **options: Any) -> "Sweep":
     """Play a study, with a progress bar on a terminal."""
     from klazy.studies.sweep import sweep
 
-    with show_progress(TextColumn("{task.fields[rate]}")) as bar:
-        task = bar.add_task("sweeping", total=None, rate="")
+    start = perf_counter()
+    with show_progress("sweeping", None, TextColumn("{task.fields[rate]}"), rate="") as update:
 
         def step(done: int, total: int, learner_rounds: int) -> None:
-            seconds = bar.tasks[task].elapsed or 1.0
+            seconds = perf_counter() - start
             million = learner_rounds / seconds / 1e6
             rate = f"{done:,} of {total:,} runs, {done / seconds:,.0f}/s, {million:,.1f}M learner-rounds/s"
-            bar.update(task, completed=done, total=total, rate=rate)
+            update(completed=done, total=total, rate=rate)
 
         return sweep(study, folder, progress=step, **options)
 
@@ -192,20 +171,12 @@ def _print_sweep(found: "Sweep", folder: Path, relative_to: str | None, held_out
 @app.command("plot")
 def plot_study(
     folder: Annotated[Path, typer.Argument(help="The folder of a sweep.")],
-    metric: Annotated[
-        str | None, typer.Option(help="What to draw.", show_default="the study's first")
-    ] = None,
-    x: Annotated[
-        str | None, typer.Option(help="A parameter to draw lines over.", show_default="all that vary")
-    ] = None,
-    y: Annotated[
-        str | None, typer.Option(help="A second parameter, for a heat map.", show_default=False)
-    ] = None,
+    metric: Annotated[str | None, option("What to draw.", "the study's first")] = None,
+    x: Annotated[str | None, option("A parameter to draw lines over.", "all that vary")] = None,
+    y: Annotated[str | None, option("A second parameter, for a heat map.")] = None,
     relative_to: RelativeTo = None,
     held_out: HeldOut = False,
-    out: Annotated[
-        Path | None, typer.Option(help="Folder for the figures.", show_default="FOLDER/figures")
-    ] = None,
+    out: Annotated[Path | None, option("Folder for the figures.", "FOLDER/figures")] = None,
     trust: Trust = False,
     as_json: Json = False,
 ) -> None:
@@ -221,8 +192,6 @@ def plot_study(
     from klazy.studies.sweep.execute import load_study
     from klazy.studies.sweep.frame import average_cells
 
-    if trust:
-        make_importable()
     study, rows = load_study(folder, trust=trust)
     shown = metric or study.metrics[0]
     cells = average_cells(rows, shown, relative_to, held_out)
@@ -230,10 +199,7 @@ def plot_study(
     if relative_to is not None:
         label += f", % more than {relative_to}'s"
     into = out or folder / "figures"
-    try:
-        into.mkdir(parents=True, exist_ok=True)
-    except OSError as failed:
-        raise InvalidInput(f"Cannot write to the folder {into}: {failed.strerror or failed}.") from failed
+    make_folder(into)
     files = []
     with tempfile.TemporaryDirectory(prefix=".figures-", dir=into) as fresh:
         for name, figure in draw_cells(cells, label, x, y):

@@ -1,10 +1,14 @@
 """What several commands share: options, progress bars, tables, text that is safe to print, and modules of the user."""
 
+import json
 import os
 import re
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
 from typing import Annotated, Any, TextIO
 
 import typer
@@ -20,20 +24,30 @@ from rich.progress import (
 )
 from rich.table import Table
 
+from klazy.base.checks import InvalidInput
+
 
 def option(help: str, default: str | bool = False, **more: Any) -> Any:
     """Describe an option; ``default`` says what happens without it, and True shows the value."""
     return typer.Option(help=help, show_default=default, **more)
 
 
-def flag(name: str, help: str) -> Any:
+def flag(name: str, help: str, **more: Any) -> Any:
     """Describe an option without a value."""
-    return typer.Option(name, help=help)
+    return typer.Option(name, help=help, **more)
 
 
+def _make_importable(is_trusted: bool) -> bool:
+    """Let names refer to modules of the current folder; installed modules come before them."""
+    if is_trusted and os.getcwd() not in sys.path:
+        sys.path.append(os.getcwd())
+    return is_trusted
+
+
+TRUST = "Import and run your own code, named as module:function; it can do anything."
 Json = Annotated[bool, flag("--json", "Print one JSON object and nothing else.")]
-Jobs = Annotated[int | None, option("Number of processes.", "one per core", min=1)]
-Trust = Annotated[bool, flag("--trust", "Import and run your own code, named as module:function.")]
+Jobs = Annotated[int | None, option("Number of processes; 1 uses none but this one.", "one per core", min=1)]
+Trust = Annotated[bool, flag("--trust", TRUST, callback=_make_importable)]
 # Control characters of terminals, and those that change the writing direction; names of users may contain them.
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
@@ -60,8 +74,14 @@ def say(text: str, file: TextIO | None = None) -> None:
     print(clean(text), file=file)
 
 
-def show_progress(*columns: ProgressColumn) -> Progress:
-    """Make a progress bar with these columns and the time left, shown on a terminal only."""
+@contextmanager
+def show_progress(
+    what: str, total: float | None = None, *columns: ProgressColumn, **more: Any
+) -> Iterator[Callable[..., None]]:
+    """Show a progress bar with these columns and the time left, on a terminal only.
+
+    The result is the function that updates it: ``completed``, ``advance``, ``total``, ``description``.
+    """
     console = _make_console(stderr=True)
     usual = (
         TextColumn("{task.description}"),
@@ -71,7 +91,8 @@ def show_progress(*columns: ProgressColumn) -> Progress:
         TimeElapsedColumn(),
         TimeRemainingColumn(),
     )
-    return Progress(*usual, console=console, disable=not console.is_terminal, transient=True)
+    with Progress(*usual, console=console, disable=not console.is_terminal, transient=True) as bar:
+        yield partial(bar.update, bar.add_task(what, total=total, **more))
 
 
 def _format(value: Any) -> str:
@@ -97,12 +118,31 @@ def print_table(rows: Sequence[dict[str, Any]]) -> None:
     console.print(table)
 
 
+def print_rows(rows: Sequence[dict[str, Any]], as_json: bool, otherwise: str) -> None:
+    """Print rows as JSON or as a table; without any rows, print a sentence instead of the table."""
+    if as_json:
+        print(json.dumps(rows))
+    elif rows:
+        print_table(rows)
+    else:
+        print(otherwise)
+
+
+@contextmanager
+def explain_os_error(action: str) -> Iterator[None]:
+    """Make an error of the system a line that names the action, such as ``write report.html``."""
+    try:
+        yield
+    except OSError as failed:
+        raise InvalidInput(f"Cannot {action}: {failed.strerror or failed}.") from failed
+
+
+def make_folder(folder: Path) -> None:
+    """Create a folder and those above it."""
+    with explain_os_error(f"write to the folder {folder}"):
+        folder.mkdir(parents=True, exist_ok=True)
+
+
 def read_command_line() -> str:
     """Return the command line as it was typed."""
     return shlex.join(["klazy", *sys.argv[1:]])
-
-
-def make_importable() -> None:
-    """Let names refer to modules of the current folder; installed modules come before them."""
-    if os.getcwd() not in sys.path:
-        sys.path.append(os.getcwd())

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Callable, Iterator
-from contextlib import closing
 from functools import partial
 from itertools import product
 from pathlib import Path
@@ -15,7 +14,8 @@ import typer
 import klazy as kl
 from klazy.base.checks import InvalidInput, one_of
 from klazy.base.install import CACHE_REMEDY
-from klazy.cli.terminal import Json, print_table, show_progress
+from klazy.cli.terminal import Json, flag, option, print_table, show_progress
+from klazy.live.store import open_store
 
 LEARNERS: dict[str, Callable[[Any], Any]] = {
     "KLazyGD": lambda domain: kl.KLazyGD(domain, 1.0, k=2),
@@ -42,22 +42,17 @@ def warm(
     ] = None,
     learner: Annotated[
         list[str] | None,
-        typer.Option(help=f"One of {', '.join(LEARNERS)}; may be repeated.", show_default="common ones"),
+        option(f"One of {', '.join(LEARNERS)}; may be repeated.", "common ones"),
     ] = None,
     domain: Annotated[
         list[str] | None,
-        typer.Option(
-            help=f"One of {', '.join(WARMED_DOMAINS)}; may be repeated.", show_default="common ones"
-        ),
+        option(f"One of {', '.join(WARMED_DOMAINS)}; may be repeated.", "common ones"),
     ] = None,
     dim: Annotated[
         list[int] | None,
-        typer.Option(min=1, help="A dimension; from 9 on all share one kernel.", show_default="9 and more"),
+        option("A dimension; from 9 on all share one kernel.", "9 and more", min=1),
     ] = None,
-    runs: Annotated[
-        bool,
-        typer.Option("--runs", help="For learners, also compile what klazy.run needs."),
-    ] = False,
+    runs: Annotated[bool, flag("--runs", "For learners, also compile what klazy.run needs.")] = False,
     as_json: Json = False,
 ) -> None:
     """Compile kernels ahead of time, so that the first decision of a service is not seconds late.
@@ -81,17 +76,16 @@ def warm(
     if obstacle is not None:
         raise InvalidInput(f"Kernels cannot be stored in {cache_folder()}: {obstacle}. S{CACHE_REMEDY[1:]}.")
     done = []
-    with show_progress() as bar:
-        task = bar.add_task("compiling", total=len(jobs))
+    with show_progress("compiling", len(jobs)) as update:
         for what, compile_kernels in jobs:
-            bar.update(task, description=what)
+            update(description=what)
             before = len(list_kernels(current=True))
             start = perf_counter()
             engine = compile_kernels()
             seconds = round(perf_counter() - start, 2)
             new = len(list_kernels(current=True)) - before
             done.append({"what": what, "engine": engine, "new_kernels": new, "seconds": seconds})
-            bar.advance(task)
+            update(advance=1)
     if as_json:
         count = len(list_kernels(current=True))
         print(json.dumps({"warmed": done, "folder": str(cache_folder()), "kernels": count}))
@@ -115,9 +109,7 @@ def _list_agents(files: list[Path]) -> Iterator[Job]:
 
 def _list_stored(file: Path) -> Iterator[Job]:
     """List the agents of a store, one for each learner with a kernel."""
-    from klazy.live.store import open_store
-
-    with closing(open_store(file, read_only=True)) as store:
+    with open_store(file, read_only=True) as store:
         agents = store.list_agents()
     known = set()
     for agent in agents:

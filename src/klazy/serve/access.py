@@ -16,7 +16,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from klazy.base.checks import InvalidInput, one_of
 from klazy.live.store import Store, StoreFailed, TakenError
 from klazy.live.stored import check_name
-from klazy.serve.problems import Problem, explain_failure, make_response
+from klazy.serve.problems import SOON, Problem, explain_failure, make_response
 from klazy.serve.settings import LOOPBACK
 
 if TYPE_CHECKING:
@@ -136,7 +136,7 @@ def count_wrong_token(wrong: RateLimiter, scope: Scope) -> None:
 
 
 def _limit_rate(reason: str) -> Problem:
-    return Problem(429, f"{reason}. Wait a second.", headers={"Retry-After": "1"})
+    return Problem(429, f"{reason}. Wait a second.", headers=SOON)
 
 
 class AccessMiddleware:
@@ -223,22 +223,18 @@ class AccessMiddleware:
         """Return ``receive`` for a body that must not be too large, nor come too slowly."""
         left = self._settings.body
         is_complete = False
-        until = None
+        until = asyncio.get_running_loop().time() + self._settings.patience
 
         async def receive_limited() -> Message:
-            nonlocal left, is_complete, until
+            nonlocal left, is_complete
             if is_complete:
                 return await receive()
-            if until is None:
-                until = asyncio.get_running_loop().time() + self._settings.body_seconds
             try:
                 async with asyncio.timeout_at(until):
                     message = await receive()
             except TimeoutError:
-                detail = (
-                    f"The body must arrive within {self._settings.body_seconds:g} seconds. Send it faster."
-                )
-                raise Problem(408, detail, headers=_CLOSE_HEADER) from None
+                limit = f"The body must arrive within {self._settings.patience:g} seconds"
+                raise Problem(408, f"{limit}. Send it faster.", headers=_CLOSE_HEADER) from None
             if message["type"] == "http.disconnect":
                 raise Problem(400, "The body is incomplete. Send it again.", headers=_CLOSE_HEADER)
             left -= len(message.get("body", b""))

@@ -62,7 +62,9 @@ def make_app(settings: Settings) -> AccessMiddleware:
         docs_url=None,
         redoc_url=None,
     )
-    for kind in (InvalidInput, Overtaken, HTTPException, RequestValidationError, Exception):
+    app.add_exception_handler(RequestValidationError, _answer_invalid)
+    app.add_exception_handler(HTTPException, _answer_unknown)
+    for kind in (Problem, InvalidInput, Overtaken, Exception):
         app.add_exception_handler(kind, _answer_failure)
     for make_paths in (_list_round_paths, _list_agent_paths, _list_operation_paths):
         app.include_router(make_paths(service))
@@ -70,17 +72,18 @@ def make_app(settings: Settings) -> AccessMiddleware:
     return AccessMiddleware(app, service)
 
 
-async def _answer_failure(request: Request, failed: Exception) -> Response:
-    if isinstance(failed, RequestValidationError):
-        problem = problems.explain_invalid(list(failed.errors()))
-    elif isinstance(failed, HTTPException) and not isinstance(failed, Problem):
-        path = f"{request.method} {request.url.path}"
-        headers = dict(failed.headers or {})
-        detail = f"There is no {path}. /openapi.json lists the paths and their methods."
-        problem = Problem(failed.status_code, detail, headers=headers)
-    else:
-        problem = problems.explain_failure(failed)
-    return problems.make_response(problem)
+async def _answer_failure(_: Request, failed: Exception) -> Response:
+    return problems.make_response(problems.explain_failure(failed))
+
+
+async def _answer_invalid(_: Request, failed: Any) -> Response:
+    return problems.make_response(problems.explain_invalid(list(failed.errors())))
+
+
+async def _answer_unknown(request: Request, failed: Any) -> Response:
+    path = f"{request.method} {request.url.path}"
+    detail = f"There is no {path}. /openapi.json lists the paths and their methods."
+    return problems.make_response(Problem(failed.status_code, detail, headers=failed.headers))
 
 
 class JsonRequest(Request):
@@ -146,13 +149,12 @@ def _list_round_paths(service: Service) -> APIRouter:
     @router.get("/agents/{name}/decision", response_model=schemas.Answer, **READER)
     async def decide(name: Name) -> Response:
         """Return the decision to play now."""
-        await service.prepare([name])
 
-        def look(worker: RoundWorker) -> RoundResult:
+        def find(worker: RoundWorker) -> RoundResult:
             state = worker.get_active(name).state
             return RoundResult(state.t, state.x, state.decision)
 
-        return JSONResponse(_describe_played(name, await service.worker.ask(look)))
+        return JSONResponse(_describe_played(name, await service.look(name, find)))
 
     @router.post("/agents/{name}/update", **answer)
     async def update(name: Name, body: schemas.Update) -> Response:
@@ -208,7 +210,8 @@ def _list_agent_paths(service: Service) -> APIRouter:
         limit: Annotated[int, Query(ge=1, le=500)] = 100,
     ) -> Response:
         """List agents by name, with their costs so far."""
-        return JSONResponse(await reader.run(reader.list_page, request.state.grant, after, limit))
+        page = await reader.run(reader.list_page, request.state.grant, after, limit, reader.summarize)
+        return JSONResponse({"agents": page.shown, "next": page.next})
 
     @router.put("/agents/{name}", status_code=201, **summary, **ADMIN)
     async def create(name: Name, body: schemas.Create) -> Response:
@@ -224,15 +227,12 @@ def _list_agent_paths(service: Service) -> APIRouter:
     @router.get("/agents/{name}", **summary, **READER)
     async def look(name: Name) -> Response:
         """Return an agent: its learner and guards, its decision, and its costs so far."""
-        await service.prepare([name])
-        return JSONResponse(await service.worker.ask(lambda worker: describe_agent(worker.find(name))))
+        return JSONResponse(await service.look(name, lambda worker: describe_agent(worker.find(name))))
 
     @router.get("/agents/{name}/explain", response_model=schemas.Reasons, **READER)
     async def explain_agent(name: Name) -> Response:
         """Explain the decision."""
-        await service.prepare([name])
-
-        found = await service.worker.ask(lambda worker: worker.get_active(name).state.explain(), long=True)
+        found = await service.look(name, lambda worker: worker.get_active(name).state.explain(), long=True)
         reasons = schemas.Reasons.model_validate(found)
         return Response(reasons.model_dump_json(), media_type="application/json")
 

@@ -17,7 +17,6 @@ from numpy.typing import ArrayLike
 
 from klazy.base.cells import is_missing
 from klazy.base.checks import Array, InvalidInput, real_array, vector
-from klazy.base.config import Config
 from klazy.families import Family
 from klazy.learners import Learner
 from klazy.live.explain import Explanation
@@ -25,6 +24,7 @@ from klazy.live.guards import Guards
 from klazy.live.inspection import make_frame, parse_time
 from klazy.live.state import Overtaken
 from klazy.movement import Movement
+from klazy.serve.creating import check_path_name
 
 if TYPE_CHECKING:
     import polars
@@ -109,16 +109,11 @@ class Client:
         """
         remote = RemoteAgent(self, name)
         if isinstance(learner, str | Path):
-            about = json.loads(Path(learner).read_bytes())
-            self.ask("PUT", remote.place, about)
+            self.ask("PUT", remote.place, json.loads(Path(learner).read_bytes()))
         elif learner is not None:
             about = {"learner": learner, "costs": costs, "movement": movement, "guards": guards}
-            for part, value in about.items():
-                if isinstance(value, Config):
-                    about[part] = value.to_dict()
-            if columns is not None:
-                about["columns"] = dict(columns) if isinstance(columns, Mapping) else list(columns)
-            self.ask("PUT", remote.place, about | {"engine": engine, "fill": fill})
+            about |= {"columns": columns, "engine": engine, "fill": fill}
+            self.ask("PUT", remote.place, about)
         return remote
 
     def agents(self) -> list[dict[str, Any]]:
@@ -129,12 +124,11 @@ class Client:
         list of dict
             For each its name, learner, rounds, what they cost, and so on.
         """
-        found: list[dict[str, Any]] = []
-        after: str | None = ""
-        while after is not None:
-            page = self.ask("GET", f"/agents?after={quote(after, safe='')}")
+        page = self.ask("GET", "/agents")
+        found = page["agents"]
+        while page["next"] is not None:
+            page = self.ask("GET", f"/agents?after={quote(page['next'], safe='')}")
             found += page["agents"]
-            after = page["next"]
         return found
 
     def update_many(self, rounds: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
@@ -150,10 +144,7 @@ class Client:
         list of dict
             For each the ``agent``, the round ``t`` that comes next, and its decision ``x``.
         """
-        sent = []
-        for one in rounds:
-            plain = {name: _make_plain(value) for name, value in one.items()}
-            sent.append({"id": uuid.uuid4().hex, **plain})
+        sent = [_make_plain({"id": uuid.uuid4().hex, **one}) for one in rounds]
         answers = self.ask("POST", "/rounds", {"rounds": sent})["answers"]
         return [answer | {"x": np.array(answer["x"])} for answer in answers]
 
@@ -167,7 +158,7 @@ class Client:
         path : str
             Such as ``"/agents"``.
         body : optional
-            A JSON value to send. Default: nothing.
+            A JSON value to send; configurations in it are sent as their ``to_dict``. Default: nothing.
 
         Returns
         -------
@@ -185,7 +176,8 @@ class Client:
         """
         options = {}
         if body is not None:
-            options = {"content": json.dumps(body), "headers": {"Content-Type": "application/json"}}
+            content = json.dumps(body, default=_describe)
+            options = {"content": content, "headers": {"Content-Type": "application/json"}}
         failure: Exception | None = None
         for attempt in range(self._retries + 1):
             if attempt:
@@ -230,12 +222,8 @@ class RemoteAgent:
     """
 
     def __init__(self, client: Client, name: str) -> None:
-        if "/" in name:
-            raise InvalidInput(
-                f"The name of an agent must fit into a path, got {name!r}. Use - in place of /."
-            )
         self._client = client
-        self.name = name
+        self.name = check_path_name(name)
         self.place = f"/agents/{quote(name, safe='')}"
 
     def _get(self, path: str) -> Any:
@@ -243,8 +231,8 @@ class RemoteAgent:
 
     def _post(self, path: str, **body: Any) -> Any:
         """Send the values that are not None."""
-        given = {name: _make_plain(value) for name, value in body.items() if value is not None}
-        return self._client.ask("POST", f"{self.place}/{path}", given)
+        given = {name: value for name, value in body.items() if value is not None}
+        return self._client.ask("POST", f"{self.place}/{path}", _make_plain(given))
 
     def _end(self, path: str, id: Id, retry: bool, t: int | None, round: int | None, **body: Any) -> Any:
         """Send the end of a round, with a random id if there is none, so that it can be sent again."""
@@ -332,9 +320,8 @@ class RemoteAgent:
         ndarray
             The next point.
         """
-        body = {"g": vector(g, "g"), "gradient": gradient or None}
-        if hint is not None:
-            body["hint"] = vector(hint, "hint")
+        hint = None if hint is None else vector(hint, "hint")
+        body = {"g": vector(g, "g"), "hint": hint, "gradient": gradient or None}
         return np.array(self._end("update", id, retry, t, round, **body)["x"])
 
     def observe(
@@ -473,13 +460,14 @@ class RemoteAgent:
             As of :meth:`Agent.explain`.
         """
         found = self._get("/explain")
+        found["words"] = tuple(found["words"])
         for name in ("x", "own", "y", "normal"):
             if found[name] is not None:
                 found[name] = np.array(found[name])
         for name in ("drift", "margin"):
             if found[name] is None:
                 found[name] = float("nan")
-        return Explanation(**found | {"words": tuple(found["words"])})
+        return Explanation(**found)
 
     def history(self, last: int | None = None) -> polars.DataFrame:
         """Load the rounds that the store has.
@@ -503,9 +491,12 @@ class RemoteAgent:
             if page["before"] is None:
                 break
             before = f"&before={page['before']}"
+        for one in rounds:
+            one["time"] = parse_time(one["time"])
+            one["row"] = None if one["row"] is None else json.dumps(one["row"])
+        frame = make_frame(rounds)
         # A page may be longer than asked for.
-        wanted = rounds if last is None else rounds[-last:]
-        return make_frame([_read_round(one) for one in wanted])
+        return frame if last is None else frame.tail(last)
 
     def __repr__(self) -> str:
         return f"RemoteAgent({self._client.url!r}, {self.name!r})"
@@ -515,14 +506,12 @@ def _read_decision(answer: dict[str, Any]) -> Any:
     return np.array(answer["x"]) if answer["decision"] is None else answer["decision"]
 
 
-def _read_round(one: dict[str, Any]) -> dict[str, Any]:
-    """Return a round as a store describes it."""
-    row = None if one["row"] is None else json.dumps(one["row"])
-    return one | {"time": parse_time(one["time"]), "row": row}
+def _make_plain(body: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the JSON values of a round's fields; NaN is sent as it is, for the service to judge."""
+    return {name: _make_value(value) for name, value in body.items()}
 
 
-def _make_plain(value: Any) -> Any:
-    """Return a JSON value; NaN is sent as it is, for the service to judge."""
+def _make_value(value: Any) -> Any:
     if isinstance(value, np.integer):
         return int(value)
     if isinstance(value, Mapping):
@@ -531,10 +520,17 @@ def _make_plain(value: Any) -> Any:
         return value
     # A Series of pandas has this method.
     if hasattr(value, "to_dict"):
-        return _make_plain(value.to_dict())
+        return _make_value(value.to_dict())
     if isinstance(value, list | tuple) and any(cell is None for cell in value):
         value = [np.nan if cell is None else cell for cell in value]
     return real_array(value, "row", limit=float("inf")).tolist()
+
+
+def _describe(value: Any) -> Any:
+    """Describe what JSON does not know: configurations, and other mappings and sequences than its own."""
+    if hasattr(value, "to_dict"):
+        return value.to_dict()
+    return dict(value) if isinstance(value, Mapping) else list(value)
 
 
 def _read_error(answer: httpx.Response) -> Exception:

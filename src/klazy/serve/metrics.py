@@ -36,12 +36,9 @@ class Metrics:
             name: Counter(f"klazy_{name}", about, labels, registry=self._own)
             for name, (about, labels) in COUNTERS.items()
         }
+        about = "How long requests took."
         self._seconds = Histogram(
-            "klazy_request_seconds",
-            "How long requests took.",
-            ["route"],
-            buckets=BUCKETS,
-            registry=self._own,
+            "klazy_request_seconds", about, ["route"], buckets=BUCKETS, registry=self._own
         )
 
     def count_round(self, agent: str, played: RoundResult) -> None:

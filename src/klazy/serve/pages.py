@@ -1,6 +1,7 @@
 """Pages that show the agents, and freeze and resume them: plain HTML, without scripts."""
 
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any
 from urllib.parse import parse_qs, quote
 
@@ -13,7 +14,7 @@ from klazy.base.html import render
 from klazy.base.svg import draw_chart, draw_sparkline
 from klazy.live.records import Row
 from klazy.live.rows import RowSpec
-from klazy.serve.access import COOKIE, Grant, count_wrong_token
+from klazy.serve.access import COOKIE, count_wrong_token
 from klazy.serve.problems import Problem, explain_failure
 from klazy.serve.reading import Reader, format_time
 from klazy.serve.service import Service, allow, change
@@ -62,8 +63,10 @@ def add_pages(app: FastAPI, service: Service) -> None:
 
     async def show_agents(request: Request) -> Response:
         after = request.query_params.get("after", "")
-        found = await reader.run(_gather_agents, reader, request.state.grant, after)
-        return make_page("agents.html", "Agents", refresh=REFRESH_SECONDS, **found)
+        gather = partial(_gather_card, reader)
+        page = await reader.run(reader.list_page, request.state.grant, after, PAGE_AGENTS, gather)
+        about = {"count": page.total, "agents": page.shown, "is_later": bool(after), "next": page.next}
+        return make_page("agents.html", "Agents", refresh=REFRESH_SECONDS, **about)
 
     async def show_agent(request: Request) -> Response:
         name = request.path_params["name"]
@@ -116,20 +119,8 @@ async def _read_field(request: Request, name: str) -> str:
     return fields.get(name, [""])[0]
 
 
-def _gather_agents(reader: Reader, grant: Grant, after: str) -> dict[str, Any]:
-    """Return what the page of all agents shows."""
-    names = [name for name in reader.list_names() if grant.allows("reader", name)]
-    later = [name for name in names if name > after]
-    shown = later[:PAGE_AGENTS]
-    return {
-        "count": len(names),
-        "agents": [_gather_card(reader, name) for name in shown],
-        "is_later": bool(after),
-        "next": shown[-1] if len(later) > PAGE_AGENTS else "",
-    }
-
-
 def _gather_card(reader: Reader, name: str) -> dict[str, Any]:
+    """Return what the page of all agents shows of one."""
     about = reader.summarize(name)
     rounds = reader.read_rounds(name, SPARK_ROUNDS)
     costs = np.array([row.hitting + row.switching for row in rounds])

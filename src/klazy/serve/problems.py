@@ -28,6 +28,10 @@ FIELD_RULES = {
     "model_attributes_type": "must be an object",
     "model_type": "must be an object",
 }
+# The status of an error of klazy's, the first one that fits.
+STATUSES = {StoreFailed: 503, Overtaken: 409, InvalidInput: 422}
+# When to send a request again that may succeed then.
+SOON = {"Retry-After": "1"}
 
 
 class Problem(HTTPException):
@@ -57,12 +61,9 @@ def explain_failure(failed: Exception) -> Problem:
     """Return the problem that an exception is answered with."""
     if isinstance(failed, Problem):
         return failed
-    if isinstance(failed, StoreFailed):
-        return Problem(503, str(failed), headers={"Retry-After": "1"})
-    if isinstance(failed, Overtaken):
-        return Problem(409, str(failed))
-    if isinstance(failed, InvalidInput):
-        return Problem(422, str(failed))
+    for kind, status in STATUSES.items():
+        if isinstance(failed, kind):
+            return Problem(status, str(failed), headers=SOON if status == 503 else None)
     return Problem(500, "The service failed; its log says why. Nothing was changed.")
 
 

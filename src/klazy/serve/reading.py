@@ -6,7 +6,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from threading import Lock
 from time import monotonic
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -27,6 +27,14 @@ from klazy.serve.problems import Problem, refuse_unknown
 LIST_SECONDS = 2.0
 Result = TypeVar("Result")
 CHANGE_NAMES = {FREEZE: "freeze", RESUME: "resume", GUARDS: "guards", DELETE: "delete", RESTORE: "restore"}
+
+
+class Page(NamedTuple):
+    """Some of ``total`` agents, and the name after which the next page begins, if there is one."""
+
+    total: int
+    shown: list[dict[str, Any]]
+    next: str | None
 
 
 class Reader:
@@ -82,21 +90,21 @@ class Reader:
         learner = Learner.from_dict(about["learner"])
         return learner, RowSpec.from_dict(learner, about)
 
-    def list_names(self) -> list[str]:
-        """Return the names of all agents, sorted."""
-        return sorted(agent.name for agent in self.read(lambda store: store.list_agents()))
-
-    def list_page(self, grant: Grant, after: str, limit: int) -> dict[str, Any]:
-        """Return a page of the agents that the holder of a token may see."""
-        names = [name for name in self.list_names() if name > after and grant.allows("reader", name)]
+    def list_page(
+        self, grant: Grant, after: str, limit: int, describe: Callable[[str], dict[str, Any]]
+    ) -> Page:
+        """Describe a page of the agents that the holder of a token may see, by name."""
+        agents = self.read(lambda store: store.list_agents())
+        names = sorted(agent.name for agent in agents if grant.allows("reader", agent.name))
+        later = [name for name in names if name > after]
         shown: list[dict[str, Any]] = []
         until = monotonic() + LIST_SECONDS
-        for name in names[:limit]:
-            shown.append(self.summarize(name))
+        for name in later[:limit]:
+            shown.append(describe(name))
             if monotonic() > until:
                 break
-        following = names[len(shown) - 1] if len(names) > len(shown) else None
-        return {"agents": shown, "next": following}
+        following = later[len(shown) - 1] if len(later) > len(shown) else None
+        return Page(len(names), shown, following)
 
     def read_rounds(self, name: str, last: int) -> list[Row]:
         """Return the last rounds, the oldest first, or fewer if they are large; freezes and other changes are left out."""

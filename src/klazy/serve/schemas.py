@@ -37,21 +37,26 @@ class _Body(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
 
 
-class Update(_Body):
+class _Feedback(_Body):
+    """Feedback of a round, by default of the current one."""
+
+    id: Id = None
+    t: Current = None
+    round: Late = None
+
+
+class Update(_Feedback):
     """A gradient of the round's cost at the decision played."""
 
     model_config = show_example(g=[1.0, 0.0, 0.0], id="2026-11-16T12:00")
     g: list[float] = Field(description="A gradient of the round's cost, one number per coordinate.")
     hint: list[float] | None = Field(None, description="A guess of the next gradient.")
-    id: Id = None
-    t: Current = None
     gradient: bool = Field(
         False, description="Confirm that g is a gradient, to an agent that expects rows of data."
     )
-    round: Late = None
 
 
-class Observe(_Body):
+class Observe(_Feedback):
     """The row of data of the round."""
 
     model_config = show_example(row={"eu": 57.0, "us": 31.0}, id="2026-11-16T12:00")
@@ -59,9 +64,6 @@ class Observe(_Body):
         description="Its numbers by column name, or in the order of the columns; null where one is missing."
     )
     hint: Row | None = Field(None, description="A forecast of the next round's row.")
-    id: Id = None
-    t: Current = None
-    round: Late = None
 
 
 class Cost(_Body):
@@ -89,7 +91,7 @@ class GiveUp(_Body):
     id: Id = None
 
 
-class AgentRound(_Body):
+class AgentRound(_Feedback):
     """A round of one of many agents: its gradient or its row."""
 
     model_config = show_example(agent="eu-west", g=[1.0, 0.0, 0.0], id="2026-11-16T12:00")
@@ -98,9 +100,6 @@ class AgentRound(_Body):
     hint: Row | None = None
     gradient: bool = False
     row: Row | None = None
-    id: Id = None
-    t: Current = None
-    round: Late = None
 
 
 class Rounds(_Body):

@@ -145,7 +145,6 @@ class PatientProtocol(HttpToolsProtocol):
 
 def serve(settings: Settings) -> None:
     """Serve until the process is stopped; requests that have begun are finished first."""
-    settings.check()
     # Create the store if there is none, or fail here.
     open_store(settings.store, settings.sync).close()
     _leave_signals()
@@ -210,7 +209,7 @@ def configure(settings: Settings, logs: dict[str, Any] | None) -> uvicorn.Config
     """Return the configuration of a worker's server."""
     from klazy.serve.app import make_app
 
-    PatientProtocol.seconds = settings.header_seconds
+    PatientProtocol.seconds = settings.patience
     return uvicorn.Config(
         partial(make_app, settings),  # pyright: ignore[reportArgumentType]
         factory=True,

@@ -5,7 +5,7 @@ import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from time import monotonic
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from starlette.requests import Request
@@ -18,7 +18,7 @@ from klazy.live.store import StoreFailed, open_store
 from klazy.live.stored import StoredAgent
 from klazy.serve.access import WRONG_RATE, Grant, RateLimiter, TokenCache
 from klazy.serve.metrics import Metrics
-from klazy.serve.problems import Problem, refuse_deleted
+from klazy.serve.problems import SOON, Problem, refuse_deleted
 from klazy.serve.reading import Reader
 from klazy.serve.settings import Settings
 from klazy.serve.worker import Bulk, RoundRequest, RoundResult, RoundWorker
@@ -30,6 +30,7 @@ READY_SECONDS = 1.0
 AGENTS_PER_LOOKUP = 500
 # The number of threads that read histories, draw pages and compare.
 READERS = 4
+Result = TypeVar("Result")
 
 
 class Service:
@@ -43,7 +44,7 @@ class Service:
         self.settings = settings
         self.metrics = Metrics()
         store = open_store(settings.store, settings.sync)
-        self.worker = RoundWorker(store, settings.budget, settings.numbers, self.metrics.count_loss)
+        self.worker = RoundWorker(store, settings, self.metrics.count_loss)
         self.reader = Reader(open_store(settings.store, read_only=True), READERS)
         self.lookups = Reader(open_store(settings.store, read_only=True), 1)
         self.tokens = TokenCache(self.lookups)
@@ -72,6 +73,11 @@ class Service:
                 if configuration not in self._warm:
                     await asyncio.to_thread(_warm_up, configuration)
                     self._warm.add(configuration)
+
+    async def look(self, name: str, find: Callable[[RoundWorker], Result], *, long: bool = False) -> Result:
+        """Return what ``find`` finds about an agent; it writes nothing."""
+        await self.prepare([name])
+        return await self.worker.ask(find, long=long)
 
     async def play(self, request: RoundRequest) -> RoundResult:
         """End a round, and count it."""
@@ -104,14 +110,14 @@ class Service:
         names = sorted({request.agent for request in requests})
         async with self._hold(names):
             for attempt in range(ATTEMPTS):
-                bulk = Bulk(requests, is_careful=attempt > 0)
+                bulk = Bulk(requests, self.worker.store, is_careful=attempt > 0)
                 while not bulk.is_complete:
                     await self.worker.ask(lambda worker, bulk=bulk: worker.go_on(bulk), long=True)
                 results = await self.worker.ask(lambda worker, bulk=bulk: worker.finish(bulk), agents=names)
                 if results is not None:
                     return results
         detail = "Another process keeps playing these agents. Send it again, or fewer rounds at once."
-        raise Problem(503, detail, headers={"Retry-After": "1"})
+        raise Problem(503, detail, headers=SOON)
 
     @asynccontextmanager
     async def _hold(self, names: list[str]) -> AsyncIterator[None]:

@@ -10,19 +10,31 @@ from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
-from queue import Empty, SimpleQueue
+from functools import partial
+from queue import SimpleQueue
 from threading import Thread
 from time import thread_time
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from klazy.base.checks import Array, InvalidInput
 from klazy.learners.base import count_numbers
-from klazy.live.records import WAITS, AgentRow, Record, Row, check_id, read_feedback, read_numbers
+from klazy.live.records import (
+    AGENT_SHIFT,
+    WAITS,
+    AgentRow,
+    Record,
+    Row,
+    Snapshot,
+    check_id,
+    read_feedback,
+    read_numbers,
+)
 from klazy.live.rows import Dropped
 from klazy.live.state import AgentState, Overtaken
 from klazy.live.store import Store, StoreFailed, TakenError
 from klazy.live.stored import StoredAgent, revive_agent
 from klazy.serve.problems import Problem, explain_failure, refuse_deleted, refuse_unknown
+from klazy.serve.settings import Settings
 
 REQUESTS_PER_TRANSACTION = 256
 AGENTS_CACHED = 20_000
@@ -85,18 +97,21 @@ class RoundResult:
 
 @dataclass
 class Bulk:
-    """Rounds that end all or not at all, and those that are computed so far.
+    """Rounds that end all or not at all, those that are computed so far, and a store for them until they are committed.
 
-    ``agents`` are copies, ahead of the store. A ``careful`` bulk looks for each id in the store before it computes a round;
+    ``agents`` are copies, ahead of the real store. A ``careful`` bulk looks for each id there before it computes a round;
     otherwise only the commit finds out that one is known.
     """
 
     requests: list[RoundRequest]
+    store: Store
     is_careful: bool
     agents: dict[str, StoredAgent] = field(default_factory=dict)
     rows: list[tuple[Any, ...]] = field(default_factory=list)
     ids: dict[tuple[int, str], Row] = field(default_factory=dict)
     results: list[RoundResult] = field(default_factory=list)
+    # The agents that are due for a snapshot.
+    due: set[int] = field(default_factory=set)
     # Processor time so far.
     seconds: float = 0.0
 
@@ -105,26 +120,27 @@ class Bulk:
         """Return True if all rounds are computed."""
         return len(self.results) == len(self.requests)
 
-    def find_round(self, agent: StoredAgent, id: str) -> Row | None:
-        """Return the round of this id, if it is known."""
-        found = self.ids.get((agent.agent.id, id))
-        if found is None and id and self.is_careful:
-            found = agent.store.find_round(agent.agent.id, id)
-        return found
+    def knows(self, agent: StoredAgent, id: str) -> bool:
+        """Return True if the round of this id must not be computed again."""
+        number = agent.agent.id
+        return (number, id) in self.ids or (self.is_careful and self.find_round(number, id) is not None)
 
-    def end(self, agent: StoredAgent, request: RoundRequest, id: str) -> Array:
-        """End a round ahead of the store, unless its id is known."""
-        if self.find_round(agent, id) is not None:
-            return agent.state.x
-        record = request.make_record(agent.state, id)
-        if agent.deleted:
-            raise refuse_deleted(request.agent)
-        outcome, row = agent.compute(record)
-        agent.apply(outcome, row)
+    # What the agents need of a store
+
+    def append(self, row: tuple[Any, ...]) -> None:
+        """Keep the row of a round."""
         self.rows.append(row)
-        if id:
-            self.ids[agent.agent.id, id] = Row(*row[:-1])
-        return outcome.x.copy()
+        found = Row(*row[:-1])
+        if found.id:
+            self.ids[found.key >> AGENT_SHIFT, found.id] = found
+
+    def find_round(self, agent: int, id: str) -> Row | None:
+        """Return the round of this id, if it is known."""
+        return self.ids.get((agent, id)) or self.store.find_round(agent, id)
+
+    def put_snapshots(self, snapshots: list[Snapshot], _: object) -> None:
+        """Note that a snapshot is due once the rounds are committed."""
+        self.due.update(snapshot.key >> AGENT_SHIFT for snapshot in snapshots)
 
 
 class Seen(NamedTuple):
@@ -136,29 +152,24 @@ class Seen(NamedTuple):
     t: int
 
 
-@dataclass
+@dataclass(slots=True)
 class _Job:
     do: Callable[["RoundWorker"], Any]
     agents: list[str] | None
-    long: bool
-    loop: asyncio.AbstractEventLoop
     future: asyncio.Future[Any]
-    value: Any = None
-    error: Exception | None = None
+    # What to call in the thread of the future, once the group is committed.
+    answer: Callable[[], None] = field(init=False)
 
 
 class RoundWorker:
     """The agents of a store, and the one thread that uses them.
 
-    ``budget`` is how many seconds of processor time a request may take; ``numbers`` how many numbers the state of an agent may
-    have, with the rounds that wait for their feedback; ``note_loss`` is called with the name of an agent whose
-    acknowledged rounds are no longer in the store.
+    ``note_loss`` is called with the name of an agent whose acknowledged rounds are no longer in the store.
     """
 
-    def __init__(self, store: Store, budget: float, numbers: int, note_loss: Callable[[str], None]) -> None:
+    def __init__(self, store: Store, limits: Settings, note_loss: Callable[[str], None]) -> None:
         self.store = store
-        self._budget = budget
-        self._numbers = numbers
+        self._limits = limits
         self._note_loss = note_loss
         self._agents: OrderedDict[str, StoredAgent] = OrderedDict()
         # Agents that are known to be as the store has them.
@@ -170,11 +181,12 @@ class RoundWorker:
         # Agents whose store has gone back, until a request is rejected for it.
         self.lost: dict[str, Seen] = {}
         self._connections = store.connections
-        self._inbox: SimpleQueue[_Job | None] = SimpleQueue()
         self._short: deque[_Job] = deque()
         self._long: deque[_Job] = deque()
         self._long_is_next = False
         self._ends = False
+        # The thread waits here while it has nothing to do.
+        self._news: SimpleQueue[None] = SimpleQueue()
         self._thread = Thread(target=self._run, name="rounds")
         self._thread.start()
 
@@ -186,16 +198,23 @@ class RoundWorker:
         ``agents`` are those that it writes to; None if it only reads. Of what takes ``long``, one is done at a time, and what
         does not take long between any two of them.
         """
-        loop = asyncio.get_running_loop()
-        job = _Job(do, agents, long, loop, loop.create_future())
-        self._inbox.put(job)
+        job = _Job(do, agents, asyncio.get_running_loop().create_future())
+        queue = self._long if long else self._short
+        queue.append(job)
+        self._wake()
         return await job.future
 
     def close(self) -> None:
         """Finish all requests, and close the store."""
-        self._inbox.put(None)
+        self._ends = True
+        self._wake()
         self._thread.join()
         self.store.close()
+
+    def _wake(self) -> None:
+        # The thread looks at everything that is new once for each entry, so that one is enough.
+        if self._news.empty():
+            self._news.put(None)
 
     def knows(self, name: str) -> bool:
         """Return True if this agent is in the cache."""
@@ -206,41 +225,23 @@ class RoundWorker:
         return name in self._slow
 
     def _run(self) -> None:
-        while True:
-            group = self._take_group()
-            if not group:
-                return
+        while group := self._take_group():
             self._work(group)
-            for loop in {job.loop for job in group}:
-                answered = [job for job in group if job.loop is loop]
-                try:
-                    loop.call_soon_threadsafe(_answer, answered)
-                except RuntimeError:
-                    # The loop was closed, so that no request waits.
-                    _log.warning("answers came after the end", extra={"count": len(answered)})
+            try:
+                group[0].future.get_loop().call_soon_threadsafe(_answer, group)
+            except RuntimeError:
+                # The loop was closed, so that no request waits.
+                _log.warning("answers came after the end", extra={"count": len(group)})
 
     def _take_group(self) -> list[_Job]:
         """Return one long job, or the short ones that have piled up, in turn; nothing at the end."""
-        self._sort_inbox()
+        while not (self._short or self._long or self._ends):
+            self._news.get()
         if self._long and (self._long_is_next or not self._short):
             self._long_is_next = False
             return [self._long.popleft()]
         self._long_is_next = True
         return [self._short.popleft() for _ in range(min(REQUESTS_PER_TRANSACTION, len(self._short)))]
-
-    def _sort_inbox(self) -> None:
-        while True:
-            is_idle = not (self._short or self._long or self._ends)
-            try:
-                job = self._inbox.get(block=is_idle)
-            except Empty:
-                return
-            if job is None:
-                self._ends = True
-            elif job.long:
-                self._long.append(job)
-            else:
-                self._short.append(job)
 
     def _work(self, group: list[_Job]) -> None:
         written = {name for job in group for name in job.agents or ()}
@@ -258,7 +259,7 @@ class RoundWorker:
                 _log.exception("a request failed")
             self._forget_all()
             for job in group:
-                job.error = failed
+                job.answer = partial(job.future.set_exception, failed)
 
     def _forget_all(self) -> None:
         self._agents.clear()
@@ -294,11 +295,11 @@ class RoundWorker:
 
     def _do(self, job: _Job) -> None:
         try:
-            job.value = job.do(self)
+            job.answer = partial(job.future.set_result, job.do(self))
         except StoreFailed:
             raise
         except (InvalidInput, Overtaken, Problem) as refused:
-            job.error = refused
+            job.answer = partial(job.future.set_exception, refused)
 
     # What jobs do
 
@@ -309,20 +310,26 @@ class RoundWorker:
             return agent
         if agent is None or not agent.is_current():
             agent = self._refresh(name, agent)
-        self._agents[name] = agent
+        self._remember(name, agent)
         self._agents.move_to_end(name)
-        self._current.add(name)
         if len(self._agents) > AGENTS_CACHED:
-            oldest, _ = self._agents.popitem(last=False)
-            self._current.discard(oldest)
+            self._forget(next(iter(self._agents)))
         return agent
+
+    def _remember(self, name: str, agent: StoredAgent) -> None:
+        """Take an agent into the cache, as the store has it."""
+        self._agents[name] = agent
+        self._current.add(name)
+
+    def _forget(self, name: str) -> None:
+        self._agents.pop(name, None)
+        self._current.discard(name)
 
     def _refresh(self, name: str, agent: StoredAgent | None) -> StoredAgent:
         """Read an agent, or what others have written since."""
         listed = self.store.find_agent(name)
         if listed is None:
-            self._agents.pop(name, None)
-            self._current.discard(name)
+            self._forget(name)
             if name in self._seen:
                 self._note_lost(name)
                 # The answer says so.
@@ -402,8 +409,10 @@ class RoundWorker:
     def _end(self, agent: StoredAgent, request: RoundRequest, bulk: Bulk | None) -> RoundResult:
         id = "" if request.id is None else check_id(request.id)
         state = agent.state
-        if request.t not in (None, state.t):
-            recalled = self._recall(agent, id, bulk)
+        # A store finds out itself that it knows an id.
+        is_known = bulk is not None and id != "" and bulk.knows(agent, id)
+        if is_known or request.t not in (None, state.t):
+            recalled = self._recall(agent, id)
             if recalled is not None:
                 return recalled
             words = f"round t={request.t} of {request.agent!r} is not the one under way"
@@ -414,18 +423,15 @@ class RoundWorker:
         n = agent.n
         paid = state.switching
         try:
-            x = agent.end(request.make_record, id) if bulk is None else bulk.end(agent, request, id)
+            x = agent.end(request.make_record, id)
         except Dropped:
             return RoundResult(state.t, state.x, state.decision, dropped=True)
         except InvalidInput:
-            recalled = None if bulk is None else self._recall(agent, id, bulk)
-            if recalled is not None:
-                return recalled
             if agent.deleted:
                 raise refuse_deleted(request.agent) from None
             raise
         # Without a new record the id is known: other workers cannot play this agent meanwhile.
-        recalled = self._recall(agent, id, bulk) if agent.n == n else None
+        recalled = self._recall(agent, id) if agent.n == n else None
         if recalled is not None:
             return recalled
         state = agent.state
@@ -435,16 +441,14 @@ class RoundWorker:
     def _check_room(self, state: AgentState) -> None:
         """Reject another round that waits if the agent's state would be too large with it."""
         numbers = count_numbers(state.state) + state.learner.domain.dim
-        if numbers > self._numbers:
-            limit = f"The state, with its pending rounds, must have at most {self._numbers} numbers"
+        if numbers > self._limits.numbers:
+            limit = f"The state, with its pending rounds, must have at most {self._limits.numbers} numbers"
             remedy = "Send feedback, give some rounds up, or see klazy serve --numbers."
             raise InvalidInput(f"{limit}, got {numbers}. {remedy}")
 
-    def _recall(self, agent: StoredAgent, id: str, bulk: Bulk | None) -> RoundResult | None:
+    def _recall(self, agent: StoredAgent, id: str) -> RoundResult | None:
         """Return the answer to the round of this id."""
-        row = None if bulk is None else bulk.find_round(agent, id)
-        if row is None and id:
-            row = self.store.find_round(agent.agent.id, id)
+        row = agent.store.find_round(agent.agent.id, id) if id else None
         if row is None:
             return None
         x = read_numbers(row.decision)
@@ -463,6 +467,7 @@ class RoundWorker:
                 agent = bulk.agents.get(request.agent)
                 if agent is None:
                     agent = bulk.agents[request.agent] = self.find_to_write(request.agent).copy()
+                    agent.store = cast(Store, bulk)
                 bulk.results.append(self._play(agent, request, bulk))
             except (InvalidInput, Overtaken, Problem) as refused:
                 # Whoever sent them knows now.
@@ -471,8 +476,9 @@ class RoundWorker:
                 raise _name_place(refused, len(bulk.results), request.agent) from refused
             seconds = thread_time() - start
         bulk.seconds += seconds
-        if bulk.seconds > self._budget and not bulk.is_complete:
-            limit = f"Rounds must take at most {self._budget:g} seconds together"
+        budget = self._limits.budget
+        if bulk.seconds > budget and not bulk.is_complete:
+            limit = f"Rounds must take at most {budget:g} seconds together"
             got = f"{len(bulk.results)} of {len(bulk.requests)} took longer"
             raise Problem(413, f"{limit}, but {got}. Send fewer at once.")
 
@@ -484,9 +490,10 @@ class RoundWorker:
         except TakenError:
             return None
         for name, agent in bulk.agents.items():
-            agent.snapshot_if_due()
-            self._agents[name] = agent
-            self._current.add(name)
+            agent.store = self.store
+            if agent.agent.id in bulk.due:
+                agent.take_snapshot()
+            self._remember(name, agent)
         return bulk.results
 
 
@@ -500,10 +507,6 @@ def _name_place(refused: Exception, place: int, agent: str) -> Exception:
 
 def _answer(jobs: list[_Job]) -> None:
     for job in jobs:
-        if job.future.cancelled():
-            # The client is gone; committed rounds stay.
-            continue
-        if job.error is None:
-            job.future.set_result(job.value)
-        else:
-            job.future.set_exception(job.error)
+        # If the client is gone, committed rounds stay.
+        if not job.future.cancelled():
+            job.answer()
