@@ -24,9 +24,9 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 from klazy.base.checks import InvalidInput
 from klazy.base.install import make_missing
 from klazy.live import schema, store
-from klazy.live.records import AGENT_SHIFT, Row
+from klazy.live.records import Row
 from klazy.live.schema import POSTGRES_STATEMENTS, POSTGRES_TABLES, SCHEMA
-from klazy.live.store import ROW_COLUMNS, Result, Store, StoreFailed, TakenError, Values
+from klazy.live.store import COLUMNS, Result, Store, StoreFailed, TakenError, Values
 
 try:
     from pg8000.exceptions import DatabaseError, InterfaceError
@@ -182,24 +182,28 @@ class PostgresStore(Store):
             self._drop()
             raise
 
-    def _repeat(self, work: Callable[[], Result], doubt: str = "") -> Result:
-        """Do ``work``, again after a lost connection while patience lasts. ``doubt`` says what is unknown after that.
+    def _repeat(self, work: Callable[[], Result], row: Values | None = None) -> Result:
+        """Do ``work``, again after a lost connection while patience lasts, unless its record ``row`` is there by then.
 
         A part of a transaction is not repeated: what came before it is lost with the connection.
         """
         enclosed = self._within
+        is_repeated = False
         until = time.monotonic() + store.PATIENCE
         while True:
             try:
                 if not enclosed:
                     self._connect()
-                done = work()
+                done: Any = None
+                if not is_repeated or row is None or not self._is_there(row):
+                    done = work()
                 self._proven = True
                 return done
             except _LostError as lost:
                 if enclosed:
                     raise
                 if time.monotonic() > until:
+                    doubt = "" if row is None else _DOUBT
                     raise StoreFailed(
                         f"{self.path} has not answered for {store.PATIENCE:g} seconds ({lost}).{doubt}"
                     ) from None
@@ -207,6 +211,7 @@ class PostgresStore(Store):
                 if _code_of(failed) == _UNIQUE_VIOLATION:
                     raise TakenError from None
                 raise self._explain(failed) from failed
+            is_repeated = True
             time.sleep(PAUSE)
 
     def _explain(self, failed: DatabaseError) -> StoreFailed:
@@ -283,7 +288,7 @@ class PostgresStore(Store):
         with self._transaction():
             return self._run(sql, values)
 
-    def transact(self, work: Callable[[], Result]) -> Result:
+    def transact(self, work: Callable[[], Result], row: Values | None = None) -> Result:
         self.require_writer()
 
         def attempt() -> Result:
@@ -291,7 +296,7 @@ class PostgresStore(Store):
                 return work()
 
         with self._lock:
-            return self._repeat(attempt)
+            return self._repeat(attempt, row)
 
     @contextmanager
     def together(self) -> Iterator[None]:
@@ -355,9 +360,6 @@ class PostgresStore(Store):
     def has_changed(self) -> bool:
         return True
 
-    def write(self, sql: str, *values: Any) -> None:
-        self._run(sql, values)
-
     def insert(self, table: str, rows: Sequence[Values]) -> None:
         if rows:
             self._run(f"COPY {table} FROM STDIN", stream=_format_rows(rows))
@@ -376,10 +378,6 @@ class PostgresStore(Store):
             raise self.damage(f"{count} of its {before} agents are left")
         return before + 1
 
-    def replace_snapshots(self, rows: Sequence[Values]) -> None:
-        self._run("DELETE FROM snapshots WHERE key = ANY(?::bigint[])", [[row[0] for row in rows]])
-        self.insert("snapshots", rows)
-
     # Records
 
     def append(self, row: Values) -> None:
@@ -388,50 +386,15 @@ class PostgresStore(Store):
             if not inserted:
                 raise TakenError
 
-        self._append(row, insert)
-
-    def append_many(self, rows: Sequence[Values]) -> None:
-        keys = {row[0] for row in rows}
-        firsts = {row[0]: row[-1] for row in rows if row[0] - 1 not in keys}
-
-        def insert() -> None:
-            with self._transaction():
-                self.lock_agents([key >> AGENT_SHIFT for key in firsts])
-                if not self.follow(list(firsts), list(firsts.values())):
-                    raise TakenError
-                self.insert("records", [row[:-1] for row in rows])
-
-        self._append(rows[0], insert)
-
-    def _append(self, row: Values, insert: Callable[[], None]) -> None:
-        """Insert records, of which ``row`` is one; after a lost connection only if they are not there already."""
         if self.idle:
             self.require_writer()
-        sent = False
-
-        def attempt() -> None:
-            nonlocal sent
-            repeated = sent
-            sent = True
-            if not (repeated and self._is_there(row)):
-                insert()
-
         with self._lock:
-            self._repeat(attempt, _DOUBT)
+            self._repeat(insert, row)
 
     def _is_there(self, row: Values) -> bool:
         """Return True if this very record was committed before its answer was lost."""
-        found = self._run_alone(f"SELECT {ROW_COLUMNS} FROM records WHERE key = ?", [row[0]])
+        found = self._run_alone(f"SELECT {COLUMNS['records']} FROM records WHERE key = ?", [row[0]])
         return [tuple(each) for each in found] == [tuple(row[:-1])]
-
-    def follow(self, keys: Sequence[int], lasts: Sequence[int | None]) -> bool:
-        first = [key for key, last in zip(keys, lasts, strict=True) if last is None]
-        later = [(key - 1, last) for key, last in zip(keys, lasts, strict=True) if last is not None]
-        ((count,),) = self._run("SELECT count(*) FROM snapshots WHERE key = ANY(?::bigint[])", [first])
-        sql = """SELECT count(*) FROM unnest(?::bigint[], ?::bigint[]) AS seen(key, checksum)
-        JOIN records ON records.key = seen.key AND records.checksum = seen.checksum"""
-        ((more,),) = self._run(sql, [[key for key, _ in later], [last for _, last in later]])
-        return count + more == len(keys)
 
     # The whole
 

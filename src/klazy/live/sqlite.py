@@ -182,7 +182,6 @@ class SqliteStore(Store):
                     "Undo that, or restore a backup."
                 )
             for kind, name in self._connection.execute(_FIND_RULES, (table,)).fetchall():
-                f"DROP {kind.upper()} {name}: it may change or turn away what klazy writes"
                 raise InvalidInput(
                     f"The {kind} {name!r} on {table!r} of {self.path} could change what klazy writes. "
                     f"Remove it: DROP {kind.upper()} {name}"
@@ -239,7 +238,7 @@ class SqliteStore(Store):
         except _FAILURES as failed:
             raise self._explain(failed) from failed
 
-    def transact(self, work: Callable[[], Result]) -> Result:
+    def transact(self, work: Callable[[], Result], row: Values | None = None) -> Result:
         try:
             with self.together():
                 return work()
@@ -272,9 +271,6 @@ class SqliteStore(Store):
             self._execute("RELEASE part")
         else:
             self._execute("ROLLBACK")
-
-    def write(self, sql: str, *values: Any) -> None:
-        self._execute(sql, values)
 
     def insert(self, table: str, rows: Sequence[Values]) -> None:
         if rows:
@@ -314,9 +310,6 @@ class SqliteStore(Store):
                 raise self.damage("the index of names has lost some")
         return given + 1
 
-    def replace_snapshots(self, rows: Sequence[Values]) -> None:
-        self._connection.executemany("INSERT OR REPLACE INTO snapshots VALUES (?, ?, ?, ?, ?, ?, ?)", rows)
-
     @contextmanager
     def one_moment(self) -> Iterator[None]:
         self._execute("BEGIN")
@@ -324,18 +317,6 @@ class SqliteStore(Store):
             yield
         finally:
             self._execute("COMMIT")
-
-    # Records
-
-    def follow(self, keys: Sequence[int], lasts: Sequence[int | None]) -> bool:
-        for key, last in zip(keys, lasts, strict=True):
-            if last is None:
-                found = self._execute("SELECT NULL FROM snapshots WHERE key = ?", (key,)).fetchone()
-            else:
-                found = self._execute("SELECT checksum FROM records WHERE key = ?", (key - 1,)).fetchone()
-            if found != (last,):
-                return False
-        return True
 
     def append(self, row: Values) -> None:
         try:
@@ -350,9 +331,6 @@ class SqliteStore(Store):
         except OSError:
             self.require_writer()
             raise
-
-    def append_many(self, rows: Sequence[Values]) -> None:
-        self.transact(lambda: self._connection.executemany(_INSERT, rows))
 
     # The file
 
