@@ -864,15 +864,15 @@ class TestHistory:
             for row in GRADIENTS:
                 agent.update(row)
             store = store_of(agent)
-            write = store.write
+            ask = store.ask
 
             def fail(sql, *values):
                 if sql.startswith("DELETE FROM records"):
                     raise sqlite3.OperationalError("disk I/O error")
-                write(sql, *values)
+                return ask(sql, *values)
 
             with monkeypatch.context() as patched:
-                patched.setattr(store, "write", fail)
+                patched.setattr(store, "ask", fail)
                 with pytest.raises(ValueError, match="disk I/O error"):
                     store.prune(1, 20, None)
             now = seen(agent)
