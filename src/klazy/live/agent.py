@@ -17,7 +17,7 @@ from klazy.base.checks import Array, InvalidInput, check_depth, file_path, vecto
 from klazy.families import Family
 from klazy.learners import Learner
 from klazy.live.guards import Guards
-from klazy.live.records import Record, check_id
+from klazy.live.records import DELETE, FREEZE, RESTORE, RESUME, Record, check_id
 from klazy.live.rows import Dropped, RowSpec
 from klazy.live.state import IDS_REMEMBERED, AgentState, warn_of_another_machine
 from klazy.movement import Movement
@@ -103,10 +103,7 @@ class Agent:
         last_row: Any = None,
     ) -> None:
         given = {"costs": costs, "columns": columns, "movement": movement, "origin": origin, "fill": fill}
-        spec = RowSpec.build(learner, **given)
-        if state is not None:
-            learner.check_state(state)
-        now = AgentState(learner, engine, state, guards, spec)
+        now = _start(learner, engine, state, guards, given)
         if last_row is not None and fill != "forward":
             raise InvalidInput(
                 f"last_row is used by fill='forward' only, got fill={fill!r}. Leave last_row out."
@@ -483,7 +480,7 @@ class Agent:
         reason : str, optional
             The reason, for the store's history.
         """
-        self._end(lambda now, id: now.record_freeze(True, reason))
+        self._change(FREEZE, reason)
 
     def resume(self, reason: str = "") -> None:
         """Let the point follow the learner again from the next round on, as far as the guards allow.
@@ -493,7 +490,7 @@ class Agent:
         reason : str, optional
             The reason, for the store's history.
         """
-        self._end(lambda now, id: now.record_freeze(False, reason))
+        self._change(RESUME, reason)
 
     def delete(self, reason: str = "") -> None:
         """Take no more rounds until :meth:`restore`; the history and the name stay.
@@ -503,8 +500,8 @@ class Agent:
         reason : str, optional
             The reason, for the store's history.
         """
-        with self._lock:
-            self._require_store("delete").delete(reason)
+        self._require_store("delete")
+        self._change(DELETE, reason)
 
     def restore(self, reason: str = "") -> None:
         """Take rounds again, after :meth:`delete`, from where the agent was.
@@ -514,8 +511,11 @@ class Agent:
         reason : str, optional
             The reason, for the store's history.
         """
-        with self._lock:
-            self._require_store("restore").restore(reason)
+        self._require_store("restore")
+        self._change(RESTORE, reason)
+
+    def _change(self, kind: int, reason: str) -> None:
+        self._end(lambda now, id: now.record_change(kind, reason))
 
     def explain(self) -> Explanation:
         """Explain why it plays ``x``: from which gradients, how far from moving, held back by which guards.
@@ -668,13 +668,16 @@ class Agent:
         from klazy.live.stored import open_agent
 
         given = {"costs": costs, "columns": columns, "movement": movement, "origin": origin, "fill": fill}
-        start: Any = learner
+        start = None
         if isinstance(learner, Agent):
             given_too = [name for name, value in (given | {"state": state}).items() if value is not None]
             if given_too:
                 raise InvalidInput(f"Leave {', '.join(given_too)} out: the agent {learner!r} has its own.")
             with learner._lock:
                 start = AgentState.from_dict(learner._now.to_dict())
+            given = vars(start.spec)
+        elif learner is not None:
+            start = _start(learner, engine, state, guards, given)
         options = {"sync": sync, "read_only": read_only, "shared": shared}
         stored = open_agent(path, start, name, given, engine, state, guards, keep, **options)
         return cls.__new__(cls)._serve(stored.state, stored)
@@ -778,6 +781,14 @@ class Agent:
         shown["guards"] = now.guards
         given = "".join(f", {name}={value!r}" for name, value in shown.items() if value is not None)
         return f"Agent({self.learner!r}, t={self.t}{given})"
+
+
+def _start(learner: Any, engine: str, state: Any, guards: Guards | None, given: dict[str, Any]) -> AgentState:
+    """Check the arguments of a new agent, and return its state."""
+    spec = RowSpec.build(learner, **given)
+    if state is not None:
+        learner.check_state(state)
+    return AgentState(learner, engine, state, guards, spec)
 
 
 def add_checksum(data: dict[str, Any]) -> bytes:

@@ -20,6 +20,7 @@ from klazy.learners import Bandit, Delayed, Learner
 from klazy.learners.base import describe_state, rebuild_state
 from klazy.live.guards import Guards, GuardState
 from klazy.live.records import (
+    DELETE,
     FREEZE,
     GIVEN_UP,
     GUARDS,
@@ -75,6 +76,7 @@ class RoundOutcome(NamedTuple):
     switching: float = 0.0
     acted: str = ""
     values: Array | None = None
+    is_deleted: bool = False
 
 
 class AgentState:
@@ -104,6 +106,8 @@ class AgentState:
         self.guards: Guards | None = None
         self.guarded: GuardState | None = None
         self.ids: dict[str, None] = {}
+        # A deleted agent takes no rounds until it is restored.
+        self.deleted = False
         self.last_row: Array | None = None
         self.hitting = 0.0
         self.switching = 0.0
@@ -295,11 +299,12 @@ class AgentState:
         self._require_delayed().find_point(self.form, round)
         return Record(ROUND, id=id, note=note_feedback(GIVEN_UP, int(round)))
 
-    def record_freeze(self, is_frozen: bool, reason: str) -> Record | None:
-        """Make the record of a freeze, or of a resume; None if nothing changes."""
-        if self.require_guards("freeze" if is_frozen else "resume").frozen == is_frozen:
-            return None
-        return Record(FREEZE if is_frozen else RESUME, note=reason)
+    def record_change(self, kind: int, reason: str) -> Record | None:
+        """Make the record of a freeze or a resume, a delete or a restore; None if nothing changes."""
+        is_so = self.deleted
+        if kind in (FREEZE, RESUME):
+            is_so = self.require_guards("freeze" if kind == FREEZE else "resume").frozen
+        return None if is_so == (kind in (FREEZE, DELETE)) else Record(kind, note=reason)
 
     def record_guards(self, guards: Guards) -> Record | None:
         """Make the record of new guards; None if nothing changes."""
@@ -455,12 +460,14 @@ class AgentState:
             guarded = guarded or guards.init(self.learner.domain, self.own, self.t)
         elif record.kind in (FREEZE, RESUME):
             guarded = self.require_guards("freeze")._replace(frozen=record.kind == FREEZE)
-        return RoundOutcome(self.t, self.form, guards, guarded, self.played)
+        is_deleted = record.kind == DELETE
+        return RoundOutcome(self.t, self.form, guards, guarded, self.played, is_deleted=is_deleted)
 
     def apply(self, outcome: RoundOutcome) -> None:
         """Make an outcome the present."""
         self.form = outcome.form
         self.guarded = outcome.guarded
+        self.deleted = outcome.is_deleted
         self.hitting += outcome.hitting
         self.switching += outcome.switching
         if outcome.values is not None and self.spec.fill == "forward":
