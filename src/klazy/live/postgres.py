@@ -11,7 +11,6 @@ There klazy sets its settings and sends its statements anew in every transaction
 import getpass
 import io
 import os
-import socket
 import ssl
 import struct
 import time
@@ -56,6 +55,10 @@ _UNIQUE_VIOLATION = "23505"
 _WAITED = ("55P03", "40P01")
 # There is no such database or user, or the password is wrong.
 _UNTRUSTED = ("3D000", "28000", "28P01")
+# Of text in COPY.
+_ESCAPES = str.maketrans({"\\": "\\\\", "\t": "\\t", "\n": "\\n", "\r": "\\r"})
+# The TLS of a connection by sslmode, as in libpq: none, if the server has it, always.
+_TLS = {"disable": False, "prefer": None, "require": True}
 # The lock of processes that create or change tables.
 _CREATE_LOCK = 0x6B6C617A
 
@@ -68,7 +71,7 @@ class PostgresStore(Store):
     """The schema ``klazy`` of a PostgreSQL database."""
 
     def _open(self, shared: bool, may_create: bool) -> None:
-        self._options, self._place, self.path = _read_url(str(self.path))
+        self._options, self.path = _read_url(str(self.path))
         self._lock = RLock()
         self._prepared: dict[str, PreparedStatement] = {}
         self._connection: Connection | None = None
@@ -90,34 +93,34 @@ class PostgresStore(Store):
 
     # The connection
 
-    def _connect(self) -> Connection:
-        connection = self._connection
-        if connection is None:
-            try:
-                connection = Connection(
-                    **self._options, sock=_dial(**self._place), timeout=ANSWER, application_name="klazy"
-                )
-            except DatabaseError as failed:
-                if _code_of(failed) in _GONE:
-                    raise _LostError(_message_of(failed)) from None
-                raise self._explain(failed) from None
-            except _LOST as failed:
-                raise _LostError(str(failed)) from None  # the cause may show the options
-            self._connection = connection
-            self.connections += 1
-            self._prepared = {}
-            self._proven = False
-            try:
-                ((process,),) = self._run("SELECT pg_backend_pid()")
-                # A server announces the number of its process, a pooler one of its own.
-                announced = connection._backend_key_data or b""
-                self._pooled = announced[:4] != struct.pack("!i", process)
-                if not self._pooled:
-                    self._run(self._write_settings("SET"))
-            except DatabaseError:
-                self._drop()
-                raise
-        return connection
+    def _connect(self) -> None:
+        if self._connection is not None:
+            return
+        try:
+            connection = Connection(**self._options, timeout=store.PATIENCE, application_name="klazy")
+        except DatabaseError as failed:
+            if _read_error(failed, "C") in _GONE:
+                raise _LostError(_read_error(failed, "M")) from None
+            raise self._explain(failed) from None
+        except _LOST as failed:
+            # The traceback may show the options.
+            raise _LostError(str(failed.__cause__ or failed)) from None
+        # An answer may take longer than a connection.
+        connection._usock.settimeout(ANSWER)
+        self._connection = connection
+        self.connections += 1
+        self._prepared = {}
+        self._proven = False
+        try:
+            ((process,),) = self._run("SELECT pg_backend_pid()")
+            # A server announces the number of its process, a pooler one of its own.
+            announced = connection._backend_key_data or b""
+            self._pooled = announced[:4] != struct.pack("!i", process)
+            if not self._pooled:
+                self._run(self._write_settings("SET"))
+        except DatabaseError:
+            self._drop()
+            raise
 
     def _write_settings(self, how: str) -> str:
         """Write klazy's settings, for a session (SET) or a transaction (SET LOCAL)."""
@@ -169,10 +172,10 @@ class PostgresStore(Store):
                 statement = self._prepared[sql] = connection.prepare(_number_places(sql))
             return statement.run(**numbered) or []
         except DatabaseError as failed:
-            code = _code_of(failed)
+            code = _read_error(failed, "C")
             if code in _GONE or (code in _RESET and self._proven):
                 self._drop()
-                raise _LostError(_message_of(failed)) from failed
+                raise _LostError(_read_error(failed, "M")) from failed
             raise
         except _LOST as failed:
             self._drop()
@@ -208,7 +211,7 @@ class PostgresStore(Store):
                         f"{self.path} has not answered for {store.PATIENCE:g} seconds ({lost}).{doubt}"
                     ) from None
             except DatabaseError as failed:
-                if _code_of(failed) == _UNIQUE_VIOLATION:
+                if _read_error(failed, "C") == _UNIQUE_VIOLATION:
                     raise TakenError from None
                 raise self._explain(failed) from failed
             is_repeated = True
@@ -216,8 +219,8 @@ class PostgresStore(Store):
 
     def _explain(self, failed: DatabaseError) -> StoreFailed:
         """Turn an error of PostgreSQL into one sentence."""
-        code = _code_of(failed)
-        message = _message_of(failed)
+        code = _read_error(failed, "C")
+        message = _read_error(failed, "M")
         if code in _WAITED:
             return StoreFailed(
                 f"{self.path} is busy: another process has used the agent for {store.PATIENCE:g} seconds."
@@ -410,14 +413,12 @@ class PostgresStore(Store):
             self._drop()
 
 
-def _code_of(failed: DatabaseError) -> str:
-    about = failed.args[0] if failed.args else None
-    return about.get("C", "") if isinstance(about, dict) else ""
-
-
-def _message_of(failed: DatabaseError) -> str:
-    about = failed.args[0] if failed.args else None
-    return str(about.get("M", "")) if isinstance(about, dict) else str(failed)
+def _read_error(failed: DatabaseError, field: str) -> str:
+    """Return a field of a server's error: C is its SQLSTATE, M its message."""
+    fields = failed.args[0] if failed.args else None
+    if isinstance(fields, dict):
+        return str(fields.get(field, ""))
+    return str(failed) if field == "M" else ""
 
 
 def _number_places(sql: str) -> str:
@@ -438,31 +439,12 @@ def _format_value(value: Any) -> str:
     if isinstance(value, bytes):
         return f"\\\\x{value.hex()}"
     if isinstance(value, str):
-        for letter, escape in (("\\", "\\\\"), ("\t", "\\t"), ("\n", "\\n"), ("\r", "\\r")):
-            value = value.replace(letter, escape)
-        return value
+        return value.translate(_ESCAPES)
     return repr(value)
 
 
-def _dial(host: str, port: int) -> socket.socket:
-    """Connect to the server, by its name or in a folder of this machine; an answer may take longer than that."""
-    if host.startswith("/"):
-        line = socket.socket(socket.AF_UNIX)
-        line.settimeout(store.PATIENCE)
-        try:
-            line.connect(f"{host}/.s.PGSQL.{port}")
-        except BaseException:
-            line.close()
-            raise
-    else:
-        line = socket.create_connection((host, port), store.PATIENCE)
-        line.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    line.settimeout(ANSWER)
-    return line
-
-
-def _read_url(url: str) -> tuple[dict[str, Any], dict[str, Any], str]:
-    """Return the options of a connection, its host and port, and the URL without password and options."""
+def _read_url(url: str) -> tuple[dict[str, Any], str]:
+    """Return the options of a connection, and the URL without password and options."""
     try:
         parts = urlsplit(url)
         given = dict(parse_qsl(parts.query, strict_parsing=bool(parts.query)))
@@ -477,29 +459,24 @@ def _read_url(url: str) -> tuple[dict[str, Any], dict[str, Any], str]:
         ) from None
     name = unquote(parts.path.strip("/")) or user
     host = parts.hostname or given.pop("host", "localhost")
-    tls = _choose_ssl(given)
+    options = {"user": user, "password": password, "database": name, "host": host, "port": port}
+    options["ssl_context"] = _choose_ssl(given)
     if host.startswith("/"):
-        tls = False
-    options: dict[str, Any] = {"user": user, "password": password, "database": name, "ssl_context": tls}
-    place = {"host": host, "port": port}
+        options |= {"unix_sock": f"{host}/.s.PGSQL.{port}", "ssl_context": False}
     if given:
         raise InvalidInput(
             f"The URL has an unknown option {sorted(given)[0]!r}. "
             "Use host, port, user, password, sslmode or sslrootcert."
         )
-    return options | {"host": host}, place, f"postgresql://{user}@{host}:{port}/{name}"
+    return options, f"postgresql://{user}@{host}:{port}/{name}"
 
 
 def _choose_ssl(given: dict[str, str]) -> Any:
     """Return the TLS of a connection: by default if the server has it; sslmode and sslrootcert are as in libpq."""
     mode = given.pop("sslmode", "prefer")
     certificate = given.pop("sslrootcert", None)
-    if mode == "disable":
-        return False
-    if mode == "prefer":
-        return None
-    if mode == "require":
-        return True
+    if mode in _TLS:
+        return _TLS[mode]
     if mode == "verify-full":
         return ssl.create_default_context(cafile=certificate)
     raise InvalidInput(f"sslmode must be disable, prefer, require or verify-full, got {mode!r}.")

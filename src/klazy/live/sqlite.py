@@ -51,7 +51,9 @@ class SqliteStore(Store):
     def _open(self, shared: bool, may_create: bool) -> None:
         # An absolute path stays the same when the process changes its folder.
         self.path = self._file = file_path(self.path, "path").absolute()
-        self._check_place(may_create)
+        self._place = os.fspath(self._file)
+        if not os.path.isfile(self._place):
+            self._create(may_create)
         try:
             self._connection = self._connect()
             try:
@@ -62,7 +64,6 @@ class SqliteStore(Store):
                 raise
         except _FAILURES as failed:
             raise self._explain(failed) from failed
-        self._place = os.fspath(self._file)
         found = os.stat(self._place)
         self._inode = found.st_ino
         self._device = found.st_dev
@@ -70,17 +71,17 @@ class SqliteStore(Store):
         # The data's version at the last call of has_changed.
         self._data_version: int | None = None
 
-    def _check_place(self, may_create: bool) -> None:
+    def _create(self, may_create: bool) -> None:
         if self._file.is_dir():
             raise InvalidInput(f"{self.path} is a folder. Give the path of a file.")
-        if not may_create and not self._file.is_file():
+        if not may_create:
             raise InvalidInput(f"{self.path} does not exist. Check the path.")
         if not self._file.parent.is_dir():
             raise InvalidInput(f"The folder of {self.path} does not exist. Create it first.")
+        _create_private(self._file)
 
     def _connect(self) -> sqlite3.Connection:
         if not self.read_only:
-            _create_private(self._file)
             return self._connect_as("mode=rwc")
         connection = self._connect_as("mode=ro")
         try:
