@@ -106,7 +106,8 @@ class PostgresStore(Store):
             # The traceback may show the options.
             raise _LostError(str(failed.__cause__ or failed)) from None
         # An answer may take longer than a connection.
-        connection._usock.settimeout(ANSWER)
+        line: Any = connection._usock
+        line.settimeout(ANSWER)
         self._connection = connection
         self.connections += 1
         self._prepared = {}

@@ -16,7 +16,7 @@ import numpy as np
 
 from klazy.base.checks import Array, InvalidInput, real_array
 from klazy.kernels import codes
-from klazy.learners import Delayed, Learner
+from klazy.learners import Learner
 from klazy.live.guards import Guards
 from klazy.live.records import (
     AGENT_SHIFT,
@@ -123,7 +123,7 @@ class StoredAgent:
                 if made is not None:
                     return made
                 # Late feedback does not end the round.
-                is_same_round = self.state.t == now and isinstance(self.state.learner, Delayed)
+                is_same_round = self.state.t == now and self.state.can_wait
                 if not retry and not is_same_round:
                     raise self._explain_race(now) from None
 
