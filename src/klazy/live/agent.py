@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from threading import RLock
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 from zlib import crc32
 
 import numpy as np
@@ -39,7 +39,55 @@ _OPTIONAL |= {"fill", "last_row"}
 _FLOAT64 = np.dtype(np.float64)
 
 
-class Agent:
+class InStore:
+    """What agents and fleets have in common: a store, if they were opened, and a lock for the threads that share them."""
+
+    # What an error calls it, and how it is opened.
+    _noun: ClassVar[str]
+    _opening: ClassVar[str]
+    _stored: Any
+    _lock: RLock
+    x: Any
+
+    def _require_store(self, name: str) -> Any:
+        if self._stored is None:
+            raise InvalidInput(f"{name} needs {self._noun} with a store. Open it with {self._opening}.")
+        return self._stored
+
+    def _require_memory(self, remedy: str) -> None:
+        """Raise an error if there is a store: its connection cannot be copied."""
+        if self._stored is not None:
+            noun = self._noun.capitalize()
+            raise InvalidInput(
+                f"{noun} with a store, {self._stored.store.path}, cannot be copied or pickled. {remedy}"
+            )
+
+    def refresh(self) -> Array:
+        """Read the rounds that other processes have ended.
+
+        Returns
+        -------
+        ndarray
+            What to play now: the point of an agent, or those of a fleet.
+        """
+        with self._lock:
+            self._require_store("refresh").reload()
+            return self.x
+
+    def close(self) -> None:
+        """Close the store, with a snapshot of the present state; no more rounds can be played."""
+        with self._lock:
+            if self._stored is not None:
+                self._stored.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class Agent(InStore):
     """A learner in service: play its decision, then give it feedback.
 
     Give it the row of data of the round with :meth:`~klazy.Agent.observe`, if it knows what a row costs, or a gradient of the
@@ -87,6 +135,10 @@ class Agent:
     >>> agent
     Agent(KLazyGD(domain=Simplex(dim=3), sigma=Constant(s=2.0), k=8), t=2)
     """
+
+    _noun = "an agent"
+    _opening = 'Agent.open("decisions.db", learner)'
+    _stored: StoredAgent | None
 
     def __init__(
         self,
@@ -682,18 +734,6 @@ class Agent:
         stored = open_agent(path, start, name, given, engine, state, guards, keep, **options)
         return cls.__new__(cls)._serve(stored.state, stored)
 
-    def refresh(self) -> Array:
-        """Read the rounds that other processes have ended.
-
-        Returns
-        -------
-        ndarray
-            The point to play now.
-        """
-        with self._lock:
-            self._require_store("refresh").reload()
-            return self._now.x
-
     def history(self, last: int | None = None) -> polars.DataFrame:
         """Return the agent's rounds in the store as a frame. Each row is a call of :meth:`observe` or :meth:`update`.
 
@@ -735,31 +775,8 @@ class Agent:
         with self._lock:
             self._require_store("backup").store.back_up(path)
 
-    def _require_store(self, name: str) -> StoredAgent:
-        if self._stored is None:
-            raise InvalidInput(
-                f'{name} needs an agent with a store. Open it with Agent.open("decisions.db", learner).'
-            )
-        return self._stored
-
-    def close(self) -> None:
-        """Close the store, with a snapshot of the present state; the agent takes no more rounds."""
-        with self._lock:
-            if self._stored is not None:
-                self._stored.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
     def __getstate__(self) -> tuple[Any, ...]:
-        if self._stored is not None:
-            raise InvalidInput(
-                f"An agent with a store, {self._stored.store.path}, cannot be copied or pickled. "
-                "Open it where it is needed, or save it and load the file."
-            )
+        self._require_memory("Open it where it is needed, or save it and load the file.")
         with self._lock:
             now = self._memory
             about = (now.learner, now.engine, now.state, now.guards, now.spec)

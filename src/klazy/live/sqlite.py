@@ -6,7 +6,7 @@ write the same round, and nothing has to be locked between rounds.
 
 import os
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from functools import cache
 from itertools import chain
@@ -126,47 +126,41 @@ class SqliteStore(Store):
 
         Other programs may write the file anew, as VACUUM does, and may add tables, views and indexes of their own.
         """
-        if not self.read_only and self._is_empty():
-            self._change_tables(lambda: _list_creation() if self._is_empty() else ())
-        marks = found = self._read_marks()
-        if marks == (0, 0) and all(_describe(self._connection, table)[0] for table in schema.TABLES):
-            # A dump that was restored has neither number.
-            marks = (schema.APPLICATION, schema.VERSION)
-        application, version = marks
-        if application != schema.APPLICATION:
-            raise InvalidInput(
-                f"{self.path} is not a database of klazy, or it is damaged. Choose another file."
-            )
-        self.require_version(version)
-        if version < schema.VERSION:
-            self._change_tables(self._list_updates)
+        self._change_tables(self._list_updates)
         self._compare_tables()
-        if not self.read_only and (self._list_repairs() or found != marks):
-            self._change_tables(lambda: (*self._list_repairs(), *_list_marks()))
+        self._change_tables(self._list_repairs)
 
-    def _change_tables(self, choose: Callable[[], Iterable[str]]) -> None:
-        """Execute statements in one transaction; they are chosen once no other process can write."""
-        self._connection.execute("BEGIN IMMEDIATE")
-        for statement in choose():
-            self._connection.execute(statement)
-        self._connection.execute("COMMIT")
+    def _change_tables(self, choose: Callable[[], list[str]]) -> None:
+        """Execute statements, if there are any, in one transaction; others may have done so before it begins."""
+        if choose() and not self.read_only:
+            self._connection.execute("BEGIN IMMEDIATE")
+            for statement in choose():
+                self._connection.execute(statement)
+            self._connection.execute("COMMIT")
 
     def _read_marks(self) -> tuple[int, int]:
         """Return the numbers by which SQLite knows whose file this is: the application and the version of its tables."""
         sql = "SELECT * FROM pragma_application_id, pragma_user_version"
         return self._connection.execute(sql).fetchone()
 
-    def _is_empty(self) -> bool:
-        (count,) = self._connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
-        return count == 0 and self._read_marks() == (0, 0)
-
     def _list_updates(self) -> list[str]:
-        """Return the statements that bring the tables of an older klazy up to date."""
-        # Another process may have done it meanwhile.
-        _, version = self._read_marks()
+        """Return the statements that make the tables of a new file, or bring those of an older klazy up to date."""
+        marks = self._read_marks()
+        tables = self._connection.execute("SELECT name FROM sqlite_master").fetchall()
+        if marks == (0, 0) and not tables and not self.read_only:
+            return [*schema.TABLES.values(), *schema.DERIVED.values(), *_list_marks()]
+        if marks == (0, 0) and all((table,) in tables for table in schema.TABLES):
+            # A dump that was restored has neither number.
+            return []
+        application, version = marks
+        if application != schema.APPLICATION:
+            raise InvalidInput(
+                f"{self.path} is not a database of klazy, or it is damaged. Choose another file."
+            )
         self.require_version(version)
-        steps = chain.from_iterable(step.sqlite for step in schema.list_steps(version))
-        return [*steps, *_list_marks()]
+        if version == schema.VERSION:
+            return []
+        return [*chain.from_iterable(step.sqlite for step in schema.list_steps(version)), *_list_marks()]
 
     def _compare_tables(self) -> None:
         """Reject tables that lost a column, or that would not hold what is written to them."""
@@ -195,6 +189,8 @@ class SqliteStore(Store):
         for name, statement in schema.DERIVED.items():
             if (statement,) not in found:
                 repairs += [f"DROP {name.replace(' ', ' IF EXISTS ')}", statement]
+        if self._read_marks() == (0, 0):
+            repairs += _list_marks()
         return repairs
 
     # Errors
@@ -369,11 +365,6 @@ class SqliteStore(Store):
 def _list_marks() -> tuple[str, ...]:
     """Return the statements that mark a file as klazy's."""
     return f"PRAGMA application_id = {schema.APPLICATION}", f"PRAGMA user_version = {schema.VERSION}"
-
-
-def _list_creation() -> tuple[str, ...]:
-    """Return the statements that make the tables of a new file."""
-    return *schema.TABLES.values(), *schema.DERIVED.values(), *_list_marks()
 
 
 def _create_private(file: Path) -> None:

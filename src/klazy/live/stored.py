@@ -239,11 +239,6 @@ class StoredAgent:
         seen = None if self.last is None else (self.n - 1, self.last)
         return not self.is_stale and self.store.find_last_record(self.agent.id) == seen
 
-    def catch_up(self) -> None:
-        """Read what other processes have written since, if anything."""
-        if not self.is_current():
-            self.reload()
-
     def copy(self) -> Self:
         """Return an agent that changes independently of this one."""
         copied = type(self).__new__(type(self))
@@ -300,7 +295,9 @@ def close_agents(store: Store, agents: Sequence[StoredAgent]) -> None:
     if store.closed or store.inherited:
         return
     try:
-        played = [agent for agent in agents if agent.n > agent.saved and not agent.is_stale]
+        played = [
+            agent for agent in agents if agent.n > agent.saved and not (agent.is_stale or agent.deleted)
+        ]
         if played and not store.read_only:
             take_snapshots(store, played)
     except InvalidInput:
