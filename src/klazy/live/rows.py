@@ -273,29 +273,26 @@ def check_zeros(fill: str | None, costs: Family) -> None:
 
 def _read_names(row: Any) -> dict[str, Any] | None:
     """Return the entries by name of a dict, named tuple, pandas Series or frame of one row; None for others."""
-    values: Sequence[Any]
     if isinstance(row, Mapping):
-        names = list(map(str, row))
-        values = list(row.values())
+        entries = row.items()
     elif hasattr(row, "_asdict"):
-        names = list(row._fields)
-        values = row
+        entries = row._asdict().items()
     elif hasattr(row, "columns") and hasattr(row, "shape"):
         if row.shape[0] != 1:
             raise InvalidInput(
                 f"row must be a single row, got {row.shape[0]}. Give rounds one by one, in their order."
             )
-        names = list(map(str, row.columns))
         values = row.row(0) if hasattr(row, "row") else row.iloc[0].tolist()
+        entries = zip(row.columns, values, strict=True)
     elif hasattr(row, "index") and hasattr(row, "items"):
-        names = list(map(str, row.index))
-        values = row.tolist()
+        entries = row.items()
     else:
         return None
-    named = dict(zip(names, values, strict=True))
-    if len(named) != len(names):
-        raise InvalidInput(f"Column names must differ, got {names}.")
-    return named
+    named = [(str(name), value) for name, value in entries]
+    found = dict(named)
+    if len(found) != len(named):
+        raise InvalidInput(f"Column names must differ, got {[name for name, _ in named]}.")
+    return found
 
 
 def _list(names: Sequence[str]) -> str:

@@ -409,10 +409,12 @@ def revive_agent(store: Store, agent: AgentRow, keep: int | timedelta | None = N
 def _require_same(stored: StoredAgent, start: AgentState | None, given: dict[str, Any], engine: str) -> None:
     """Raise an error if an agent was opened with arguments that it does not have."""
     state = stored.state
+    spec = RowSpec.build(state.learner, **given) if start is None else start.spec
+    found = state.spec.find_difference(spec, given)
     remedy = "Leave it out, or choose another name."
     if start is not None and start.learner != state.learner:
         name, here, value = "learner", state.learner, start.learner
-    elif found := _find_difference(state, start, given):
+    elif found is not None:
         name, here = found
         value = given[name]
     elif engine not in ("auto", state.engine):
@@ -423,17 +425,6 @@ def _require_same(stored: StoredAgent, start: AgentState | None, given: dict[str
         f"{name} must be {here!r}, as stored for {stored.agent.name!r} in {stored.store.path}, "
         f"got {value!r}. {remedy}"
     )
-
-
-def _find_difference(
-    state: AgentState, start: AgentState | None, given: dict[str, Any]
-) -> tuple[str, Any] | None:
-    """Return the first of the given arguments that an agent does not have, with what it has."""
-    if start is not None:
-        return state.spec.find_difference(start.spec, given)
-    if all(value is None for value in given.values()):
-        return None
-    return state.spec.find_difference(RowSpec.build(state.learner, **given), given)
 
 
 # Fleets
@@ -609,14 +600,11 @@ def _find_alike(store: Store, learner: Learner[Any] | None) -> list[AgentRow]:
     """Return all agents that can play in the fleet of a learner, by default that of the first of them."""
     found = []
     for agent in store.list_agents():
-        data = json.loads(agent.configuration)
-        is_guarded = "guards" in json.loads(store.read_last_snapshot(agent.id).about)
-        if data["engine"] != "compiled" or "costs" in data or is_guarded:
-            continue
-        if learner is None:
-            learner = Learner.from_dict(data["learner"])
-        if data["learner"] == learner.to_dict():
-            found.append(agent)
+        about = json.loads(agent.configuration) | json.loads(store.read_last_snapshot(agent.id).about)
+        if about["engine"] == "compiled" and not about.keys() & {"costs", "guards"}:
+            learner = learner or Learner.from_dict(about["learner"])
+            if about["learner"] == learner.to_dict():
+                found.append(agent)
     if not found:
         raise InvalidInput(
             f"{store.path} has no agents that can play as a fleet. Give a learner and the names of new agents."
