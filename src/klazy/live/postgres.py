@@ -75,8 +75,6 @@ class PostgresStore(Store):
         self._lock = RLock()
         self._prepared: dict[str, PreparedStatement] = {}
         self._connection: Connection | None = None
-        # Whether a transaction has begun, which ends with its connection.
-        self._within = False
         # Whether this connection has done some work already.
         self._proven = False
         # Whether a pooler lends its session to others between transactions.
@@ -137,7 +135,7 @@ class PostgresStore(Store):
             settings["default_transaction_read_only"] = "on"
         return "; ".join(f"{how} {name} = {value}" for name, value in settings.items())
 
-    def _write_begin(self, isolation: str) -> str:
+    def _write_begin(self, isolation: str = ISOLATION) -> str:
         """Write the statements that begin a transaction."""
         begin = f"BEGIN ISOLATION LEVEL {isolation}"
         if self.read_only:
@@ -234,7 +232,7 @@ class PostgresStore(Store):
 
     def _check_tables(self, may_create: bool) -> None:
         """Create the tables of a new store, bring those of an older klazy up to date, and reject others."""
-        with self._transaction():
+        with self._transaction(self._write_begin()):
             if may_create and not self._has_schema():
                 self._run("SELECT pg_advisory_xact_lock(?)", [_CREATE_LOCK])
                 if not self._has_schema():
@@ -289,14 +287,14 @@ class PostgresStore(Store):
         """Run a statement as a transaction of its own."""
         if self._within or not self._pooled:
             return self._run(sql, values)
-        with self._transaction():
+        with self._transaction(self._write_begin()):
             return self._run(sql, values)
 
     def transact(self, work: Callable[[], Result], row: Values | None = None) -> Result:
         self.require_writer()
 
         def attempt() -> Result:
-            with self._transaction():
+            with self._transaction(self._write_begin()):
                 return work()
 
         with self._lock:
@@ -320,7 +318,7 @@ class PostgresStore(Store):
             try:
                 if not self._within:
                     self._reach()
-                with self._transaction(isolation):
+                with self._transaction(self._write_begin(isolation)):
                     yield
             except _LostError as lost:
                 raise StoreFailed(f"The connection to {self.path} was lost ({lost}). {remedy}") from None
@@ -335,26 +333,13 @@ class PostgresStore(Store):
             self._drop()
             self.ask("SELECT 1")
 
-    @contextmanager
-    def _transaction(self, isolation: str = ISOLATION) -> Iterator[None]:
-        """Begin a transaction, or a part of one that is undone alone if it fails."""
-        is_part = self._within
-        self._run("SAVEPOINT part" if is_part else self._write_begin(isolation))
-        self._within = True
+    def _undo(self, statements: Sequence[str]) -> None:
+        # A lost connection has undone it, and so does closing this one.
+        if self._connection is None:
+            return
         try:
-            yield
-            self._within = is_part
-            self._run("RELEASE part" if is_part else "COMMIT")
-        except BaseException:
-            self._within = is_part
-            self._undo(is_part)
-            raise
-
-    def _undo(self, is_part: bool) -> None:
-        """Undo a transaction that failed; closing its connection does the same."""
-        try:
-            if self._connection is not None:
-                self._run("ROLLBACK TO part" if is_part else "ROLLBACK")
+            for statement in statements:
+                self._run(statement)
         except (_LostError, DatabaseError):
             self._drop()
 

@@ -245,29 +245,22 @@ class SqliteStore(Store):
     @contextmanager
     def together(self) -> Iterator[None]:
         self.require_writer()
-        inner = self._connection.in_transaction
         try:
-            self._execute("SAVEPOINT part" if inner else "BEGIN IMMEDIATE")
-            try:
+            with self._transaction("BEGIN IMMEDIATE"):
                 yield
-                self._execute("RELEASE part" if inner else "COMMIT")
-            except BaseException:
-                self._undo(inner)
-                raise
         except sqlite3.IntegrityError:
             raise
         except _FAILURES as failed:
             raise self._explain(failed) from failed
 
-    def _undo(self, inner: bool) -> None:
-        if not self._connection.in_transaction:
-            # SQLite itself has undone it, as when a disk is full.
-            return
-        if inner:
-            self._execute("ROLLBACK TO part")
-            self._execute("RELEASE part")
-        else:
-            self._execute("ROLLBACK")
+    def _run(self, sql: str) -> None:
+        self._execute(sql)
+
+    def _undo(self, statements: Sequence[str]) -> None:
+        # SQLite itself undoes a transaction when a disk is full, for example.
+        if self._connection.in_transaction:
+            for statement in statements:
+                self._execute(statement)
 
     def insert(self, table: str, rows: Sequence[Values]) -> None:
         if rows:
@@ -309,11 +302,8 @@ class SqliteStore(Store):
 
     @contextmanager
     def one_moment(self) -> Iterator[None]:
-        self._execute("BEGIN")
-        try:
+        with self._transaction("BEGIN"):
             yield
-        finally:
-            self._execute("COMMIT")
 
     def append(self, row: Values) -> None:
         try:

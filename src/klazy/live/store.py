@@ -8,7 +8,7 @@ import os
 from abc import ABC, abstractmethod
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from time import time
 from typing import Any, Self, TypeVar
@@ -107,6 +107,8 @@ class Store(ABC):
         self.inherited = False
         # An idle store takes no rounds: it is read-only, closed or inherited.
         self.idle = read_only
+        # Whether a transaction has begun.
+        self._within = False
         # How often a connection to a server was made.
         self.connections = 0
         _OPEN.add(self)
@@ -121,6 +123,14 @@ class Store(ABC):
     @abstractmethod
     def ask(self, sql: str, *values: Any) -> list[tuple[Any, ...]]:
         """Return all rows of a statement."""
+
+    @abstractmethod
+    def _run(self, sql: str) -> Any:
+        """Execute a statement on the present connection."""
+
+    @abstractmethod
+    def _undo(self, statements: Sequence[str]) -> None:
+        """Undo a transaction, or a part of one, that failed, unless the database has done so itself."""
 
     @abstractmethod
     def together(self) -> AbstractContextManager[None]:
@@ -175,6 +185,21 @@ class Store(ABC):
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    @contextmanager
+    def _transaction(self, begin: str) -> Iterator[None]:
+        """Make a transaction of a ``with`` block, or a part of one, which is undone alone if it fails."""
+        is_part = self._within
+        self._run("SAVEPOINT part" if is_part else begin)
+        self._within = True
+        try:
+            yield
+            self._run("RELEASE part" if is_part else "COMMIT")
+        except BaseException:
+            self._undo(("ROLLBACK TO part", "RELEASE part") if is_part else ("ROLLBACK",))
+            raise
+        finally:
+            self._within = is_part
 
     # Errors
 
