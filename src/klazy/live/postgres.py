@@ -380,6 +380,16 @@ class PostgresStore(Store):
         with self._lock:
             self._repeat(insert, row)
 
+    def append_many(self, rows: Sequence[Values]) -> None:
+        keys = {row[0] for row in rows}
+        firsts = {row[0]: row[-1] for row in rows if row[0] - 1 not in keys}
+
+        def insert() -> None:
+            self.require_last(firsts)
+            self.insert("records", [row[:-1] for row in rows])
+
+        self.transact(insert, rows[0])
+
     def _is_there(self, row: Values) -> bool:
         """Return True if this very record was committed before its answer was lost."""
         found = self._run_alone(f"SELECT {COLUMNS['records']} FROM records WHERE key = ?", [row[0]])

@@ -319,6 +319,9 @@ class SqliteStore(Store):
             self.require_writer()
             raise
 
+    def append_many(self, rows: Sequence[Values]) -> None:
+        self.transact(lambda: self._connection.executemany(_INSERT, rows))
+
     # The file
 
     def find_own_faults(self) -> list[str]:

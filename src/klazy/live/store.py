@@ -165,6 +165,10 @@ class Store(ABC):
         """
 
     @abstractmethod
+    def append_many(self, rows: Sequence[Values]) -> None:
+        """Commit records of several agents, all or none; a record may follow another one of these."""
+
+    @abstractmethod
     def touch(self) -> None:
         """Commit a write that changes nothing, to find out whether the database accepts any."""
 
@@ -327,18 +331,7 @@ class Store(ABC):
 
     # Records
 
-    def append_many(self, rows: Sequence[Values]) -> None:
-        """Commit records of several agents, all or none, as :meth:`append` does; one may follow another one of these."""
-        keys = {row[0] for row in rows}
-        firsts = {row[0]: row[-1] for row in rows if row[0] - 1 not in keys}
-
-        def append() -> None:
-            self._require_last(firsts)
-            self.insert("records", [row[:-1] for row in rows])
-
-        self.transact(append, rows[0])
-
-    def _require_last(self, lasts: Mapping[int, int | None]) -> None:
+    def require_last(self, lasts: Mapping[int, int | None]) -> None:
         """Lock agents, and raise an error unless the next record of each has this key, and follows this checksum."""
         self.lock_agents([key >> AGENT_SHIFT for key in lasts])
         later = {key - 1: last for key, last in lasts.items() if last is not None}
@@ -456,7 +449,7 @@ class Store(ABC):
         keys = [snapshot.key for snapshot in snapshots]
 
         def put() -> None:
-            self._require_last(dict(zip(keys, lasts, strict=True)))
+            self.require_last(dict(zip(keys, lasts, strict=True)))
             for some in _split(keys):
                 self.ask(f"DELETE FROM snapshots WHERE key {_among(some)}", *some)
             self.insert("snapshots", [append_checksum(*snapshot[:-1]) for snapshot in snapshots])

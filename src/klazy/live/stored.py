@@ -439,6 +439,8 @@ class StoredFleet:
         self.members = [StoredAgent(store, agent) for agent in agents]
         self._given = learner
         self._machines: dict[str, bool] = {}
+        # Configurations of agents that can play in the fleet.
+        self._alike: set[str] = set()
         self._calls = 0
         self.reload()
         self.learner = self.members[0].state.learner
@@ -528,7 +530,9 @@ class StoredFleet:
             if not member.is_stale and member.key == key and member.last == last:
                 continue
             member.replay(member.begin(snapshot, rows))
-            self._require_alike(member)
+            if member.state.guards is not None or member.agent.configuration not in self._alike:
+                self._require_alike(member)
+                self._alike.add(member.agent.configuration)
             if not self._is_of_here(member, snapshot):
                 member.saved = -1
         if any(member.saved < 0 for member in self.members):
