@@ -47,7 +47,7 @@ COLUMNS = {
     table: ", ".join(f'{table}."{name}"' for name in form._fields) for table, form in schema.FORMS.items()
 }
 # What a damaged row is called.
-_LABELS = {
+_ROW_NAMES = {
     "agents": "the row of agent {row.name!r}",
     "records": "record {row.n} of agent {row.agent}",
     "snapshots": "a snapshot",
@@ -57,7 +57,7 @@ _AGENT = f"key >> {AGENT_SHIFT}"
 _WITHIN = "WHERE key >= ? AND key < ?"
 _OF_AGENT = f"WHERE key >= agents.id << {AGENT_SHIFT} AND key < (agents.id + 1) << {AGENT_SHIFT}"
 # With the keys of snapshots: the record before each of them, and all after it.
-_SINCE = f"""JOIN snapshots ON records.key >= snapshots.key - 1
+_FROM_SNAPSHOTS = f"""JOIN snapshots ON records.key >= snapshots.key - 1
 AND records.key < ((snapshots.key >> {AGENT_SHIFT}) + 1) << {AGENT_SHIFT} WHERE snapshots.key"""
 
 Result = TypeVar("Result")
@@ -249,7 +249,7 @@ class Store(ABC):
         for found in self.ask(f"SELECT {COLUMNS[table]} FROM {table} {condition}", *values):
             row = form(*found)
             if not is_intact(row):
-                raise self.damage(f"{_LABELS[table].format(row=row)} was changed")
+                raise self.damage(f"{_ROW_NAMES[table].format(row=row)} was changed")
             yield row
 
     # Agents
@@ -480,7 +480,7 @@ class Store(ABC):
             # Another process may store a later snapshot meanwhile; the records must follow these.
             keys = [snapshot.key for snapshot in snapshots.values()]
             records: dict[int, list[Row]] = {agent: [] for agent in some}
-            for row in self._read("records", f"{_SINCE} {_among(keys)} ORDER BY records.key", *keys):
+            for row in self._read("records", f"{_FROM_SNAPSHOTS} {_among(keys)} ORDER BY records.key", *keys):
                 records[row.agent].append(row)
             for agent in some:
                 yield snapshots[agent], records[agent]
@@ -525,15 +525,12 @@ class Store(ABC):
         self._copy(target)
 
     def _copy(self, target: Path) -> None:
-        copy = open_store(target)
         try:
-            with self.one_moment():
+            with open_store(target) as copy, self.one_moment():
                 copy.transact(lambda: self._copy_tables(copy))
         except BaseException:
-            copy.close()
             target.unlink(missing_ok=True)
             raise
-        copy.close()
 
     def _copy_tables(self, to: "Store") -> None:
         for table in ("agents", "records", "snapshots"):
