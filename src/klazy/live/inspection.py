@@ -185,7 +185,7 @@ def _replay(store: Store, agent: AgentRow, counts: Counter[str]) -> str | None:
             if is_of_here and not _is_same(state, snapshot):
                 return f"round {snapshot.t} begins with another state than the one that was kept"
             state = rebuild_agent(agent, snapshot)
-            is_of_here = json.loads(snapshot.about)["machine"] == describe_machine(state.engine)
+            is_of_here = state.machine == describe_machine(state.engine)
         if row is None:
             break
         fault = _replay_row(state, row, n, is_of_here)

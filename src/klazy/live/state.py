@@ -97,6 +97,8 @@ class AgentState:
         # A deleted agent takes no rounds until it is restored.
         self.deleted = False
         self.last_row: Array | None = None
+        # What describe_machine returned where its state was written.
+        self.machine: dict[str, str] = {}
         self.hitting = 0.0
         self.switching = 0.0
         if state is None:
@@ -544,6 +546,7 @@ class AgentState:
         if "last_row" in data:
             found.fill_from(found.spec.read(data["last_row"], learner.domain.dim))
         found.ids = dict.fromkeys(data.get("ids", ()))
+        found.machine = data.get("machine", {})
         return found
 
 

@@ -397,9 +397,8 @@ def revive_agent(store: Store, agent: AgentRow, keep: int | timedelta | None = N
     ((snapshot, rows),) = store.read_latest([agent.id])
     stored = StoredAgent(store, agent, keep)
     rows = stored.begin(snapshot, rows)
-    machine = json.loads(snapshot.about).get("machine", {})
     where = f"{agent.name!r} in {store.path}"
-    is_of_here = warn_of_another_machine(machine, stored.state.engine, where, stacklevel=4)
+    is_of_here = warn_of_another_machine(stored.state.machine, stored.state.engine, where, stacklevel=4)
     stored.replay(rows)
     if not store.read_only and not is_of_here:
         stored.take_snapshot()
@@ -533,15 +532,15 @@ class StoredFleet:
             if member.state.guards is not None or member.agent.configuration not in self._alike:
                 self._require_alike(member)
                 self._alike.add(member.agent.configuration)
-            if not self._is_of_here(member, snapshot):
+            if not self._is_of_here(member):
                 member.saved = -1
         if any(member.saved < 0 for member in self.members):
             # From here on, rounds are computed on this machine.
             self.take_snapshots()
 
-    def _is_of_here(self, member: StoredAgent, snapshot: Snapshot) -> bool:
-        """Return True for a snapshot from this kind of machine; warn once of each other kind."""
-        machine = json.loads(snapshot.about)["machine"]
+    def _is_of_here(self, member: StoredAgent) -> bool:
+        """Return True if this kind of machine wrote an agent's snapshot; warn once of each other kind."""
+        machine = member.state.machine
         text = json.dumps(machine)
         if text not in self._machines:
             where = f"{member.agent.name!r} in {self.store.path}"
