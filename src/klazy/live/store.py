@@ -336,9 +336,8 @@ class Store(ABC):
         self.lock_agents([key >> AGENT_SHIFT for key in lasts])
         later = {key - 1: last for key, last in lasts.items() if last is not None}
         first = [key for key, last in lasts.items() if last is None]
-        if self.find_checksums(list(later)) != later or len(self.find_checksums(first, "snapshots")) < len(
-            first
-        ):
+        begun = self.find_checksums(first, "snapshots")
+        if self.find_checksums(list(later)) != later or len(begun) < len(first):
             raise TakenError
 
     def read_records(self, agent: int, first: int, end: int | None = None) -> Iterator[Row]:
