@@ -88,7 +88,16 @@ def directive(name: str, value: Any) -> str:
         if inspect.isfunction(member) and member.__qualname__ != f"{value.__qualname__}.{key}":
             hidden.append(key)  # the default of a base class, which has it on its own page
     excluded = f"   :exclude-members: {', '.join(hidden)}\n" if hidden else ""
-    return f".. autoclass:: {name}\n   :members:\n{excluded}"
+    bases = value.__mro__[1:-1]
+    # What a base class without a page has is shown with the class itself.
+    has_own = bool(bases) and all(base.__module__.startswith("klazy.") for base in bases)
+    inherited = "   :inherited-members:\n" if has_own and not set(bases) & set(_list_classes()) else ""
+    return f".. autoclass:: {name}\n   :members:\n{inherited}{excluded}"
+
+
+def _list_classes() -> list[type]:
+    """All public classes."""
+    return [value for value in public().values() if inspect.isclass(value)]
 
 
 def page(title: str, part: str) -> str:

@@ -163,7 +163,7 @@ class TestInAStore:
             ask = store.ask
 
             def ask_slowly(sql, *values):
-                if " JOIN records " in sql:
+                if " JOIN snapshots " in sql:
                     agent._stored.take_snapshot()
                 return ask(sql, *values)
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from threading import RLock
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 from zlib import crc32
 
 import numpy as np
@@ -17,7 +17,7 @@ from klazy.base.checks import Array, InvalidInput, check_depth, file_path, vecto
 from klazy.families import Family
 from klazy.learners import Learner
 from klazy.live.guards import Guards
-from klazy.live.records import Record, check_id
+from klazy.live.records import DELETE, FREEZE, RESTORE, RESUME, Record, check_id
 from klazy.live.rows import Dropped, RowSpec
 from klazy.live.state import IDS_REMEMBERED, AgentState, warn_of_another_machine
 from klazy.movement import Movement
@@ -39,7 +39,55 @@ _OPTIONAL |= {"fill", "last_row"}
 _FLOAT64 = np.dtype(np.float64)
 
 
-class Agent:
+class InStore:
+    """What agents and fleets have in common: a store, if they were opened, and a lock for the threads that share them."""
+
+    # What an error calls it, and how it is opened.
+    _noun: ClassVar[str]
+    _opening: ClassVar[str]
+    _stored: Any
+    _lock: RLock
+    x: Any
+
+    def _require_store(self, name: str) -> Any:
+        if self._stored is None:
+            raise InvalidInput(f"{name} needs {self._noun} with a store. Open it with {self._opening}.")
+        return self._stored
+
+    def _require_memory(self, remedy: str) -> None:
+        """Raise an error if there is a store: its connection cannot be copied."""
+        if self._stored is not None:
+            noun = self._noun.capitalize()
+            raise InvalidInput(
+                f"{noun} with a store, {self._stored.store.path}, cannot be copied or pickled. {remedy}"
+            )
+
+    def refresh(self) -> Array:
+        """Read the rounds that other processes have ended.
+
+        Returns
+        -------
+        ndarray
+            What to play now: the point of an agent, or those of a fleet.
+        """
+        with self._lock:
+            self._require_store("refresh").reload()
+            return self.x
+
+    def close(self) -> None:
+        """Close the store, with a snapshot of the present state; no more rounds can be played."""
+        with self._lock:
+            if self._stored is not None:
+                self._stored.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class Agent(InStore):
     """A learner in service: play its decision, then give it feedback.
 
     Give it the row of data of the round with :meth:`~klazy.Agent.observe`, if it knows what a row costs, or a gradient of the
@@ -88,6 +136,10 @@ class Agent:
     Agent(KLazyGD(domain=Simplex(dim=3), sigma=Constant(s=2.0), k=8), t=2)
     """
 
+    _noun = "an agent"
+    _opening = 'Agent.open("decisions.db", learner)'
+    _stored: StoredAgent | None
+
     def __init__(
         self,
         learner: Learner[Any],
@@ -103,10 +155,7 @@ class Agent:
         last_row: Any = None,
     ) -> None:
         given = {"costs": costs, "columns": columns, "movement": movement, "origin": origin, "fill": fill}
-        spec = RowSpec.build(learner, **given)
-        if state is not None:
-            learner.check_state(state)
-        now = AgentState(learner, engine, state, guards, spec)
+        now = _start(learner, engine, state, guards, given)
         if last_row is not None and fill != "forward":
             raise InvalidInput(
                 f"last_row is used by fill='forward' only, got fill={fill!r}. Leave last_row out."
@@ -483,7 +532,7 @@ class Agent:
         reason : str, optional
             The reason, for the store's history.
         """
-        self._end(lambda now, id: now.record_freeze(True, reason))
+        self._change(FREEZE, reason)
 
     def resume(self, reason: str = "") -> None:
         """Let the point follow the learner again from the next round on, as far as the guards allow.
@@ -493,7 +542,7 @@ class Agent:
         reason : str, optional
             The reason, for the store's history.
         """
-        self._end(lambda now, id: now.record_freeze(False, reason))
+        self._change(RESUME, reason)
 
     def delete(self, reason: str = "") -> None:
         """Take no more rounds until :meth:`restore`; the history and the name stay.
@@ -503,8 +552,8 @@ class Agent:
         reason : str, optional
             The reason, for the store's history.
         """
-        with self._lock:
-            self._require_store("delete").delete(reason)
+        self._require_store("delete")
+        self._change(DELETE, reason)
 
     def restore(self, reason: str = "") -> None:
         """Take rounds again, after :meth:`delete`, from where the agent was.
@@ -514,8 +563,11 @@ class Agent:
         reason : str, optional
             The reason, for the store's history.
         """
-        with self._lock:
-            self._require_store("restore").restore(reason)
+        self._require_store("restore")
+        self._change(RESTORE, reason)
+
+    def _change(self, kind: int, reason: str) -> None:
+        self._end(lambda now, id: now.record_change(kind, reason))
 
     def explain(self) -> Explanation:
         """Explain why it plays ``x``: from which gradients, how far from moving, held back by which guards.
@@ -668,28 +720,19 @@ class Agent:
         from klazy.live.stored import open_agent
 
         given = {"costs": costs, "columns": columns, "movement": movement, "origin": origin, "fill": fill}
-        start: Any = learner
+        start = None
         if isinstance(learner, Agent):
             given_too = [name for name, value in (given | {"state": state}).items() if value is not None]
             if given_too:
                 raise InvalidInput(f"Leave {', '.join(given_too)} out: the agent {learner!r} has its own.")
             with learner._lock:
                 start = AgentState.from_dict(learner._now.to_dict())
+            given = vars(start.spec)
+        elif learner is not None:
+            start = _start(learner, engine, state, guards, given)
         options = {"sync": sync, "read_only": read_only, "shared": shared}
         stored = open_agent(path, start, name, given, engine, state, guards, keep, **options)
         return cls.__new__(cls)._serve(stored.state, stored)
-
-    def refresh(self) -> Array:
-        """Read the rounds that other processes have ended.
-
-        Returns
-        -------
-        ndarray
-            The point to play now.
-        """
-        with self._lock:
-            self._require_store("refresh").reload()
-            return self._now.x
 
     def history(self, last: int | None = None) -> polars.DataFrame:
         """Return the agent's rounds in the store as a frame. Each row is a call of :meth:`observe` or :meth:`update`.
@@ -732,31 +775,8 @@ class Agent:
         with self._lock:
             self._require_store("backup").store.back_up(path)
 
-    def _require_store(self, name: str) -> StoredAgent:
-        if self._stored is None:
-            raise InvalidInput(
-                f'{name} needs an agent with a store. Open it with Agent.open("decisions.db", learner).'
-            )
-        return self._stored
-
-    def close(self) -> None:
-        """Close the store, with a snapshot of the present state; the agent takes no more rounds."""
-        with self._lock:
-            if self._stored is not None:
-                self._stored.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
     def __getstate__(self) -> tuple[Any, ...]:
-        if self._stored is not None:
-            raise InvalidInput(
-                f"An agent with a store, {self._stored.store.path}, cannot be copied or pickled. "
-                "Open it where it is needed, or save it and load the file."
-            )
+        self._require_memory("Open it where it is needed, or save it and load the file.")
         with self._lock:
             now = self._memory
             about = (now.learner, now.engine, now.state, now.guards, now.spec)
@@ -778,6 +798,14 @@ class Agent:
         shown["guards"] = now.guards
         given = "".join(f", {name}={value!r}" for name, value in shown.items() if value is not None)
         return f"Agent({self.learner!r}, t={self.t}{given})"
+
+
+def _start(learner: Any, engine: str, state: Any, guards: Guards | None, given: dict[str, Any]) -> AgentState:
+    """Check the arguments of a new agent, and return its state."""
+    spec = RowSpec.build(learner, **given)
+    if state is not None:
+        learner.check_state(state)
+    return AgentState(learner, engine, state, guards, spec)
 
 
 def add_checksum(data: dict[str, Any]) -> bytes:

@@ -14,6 +14,7 @@ from klazy.base.checks import Array, InvalidInput, real_array
 from klazy.kernels import codes
 from klazy.kernels.layout import find_missing_part, layout_of
 from klazy.learners import Learner
+from klazy.live.agent import InStore
 
 if TYPE_CHECKING:
     # Stores and explanations are imported when they are needed.
@@ -24,7 +25,7 @@ LARGEST_FLEET = 10_000_000
 _MEMBERS_SHOWN = 3
 
 
-class Fleet:
+class Fleet(InStore):
     """Many agents with one learner: each has a name and a state of its own, and all play in one compiled call.
 
     Every agent comes out, to the last bit, as an :class:`~klazy.Agent` with the same gradients would. Threads may share
@@ -53,6 +54,10 @@ class Fleet:
     >>> fleet["us-east"].t, fleet["eu-west"].t
     (3, 2)
     """
+
+    _noun = "a fleet"
+    _opening = 'Fleet.open("decisions.db", learner, names)'
+    _stored: "StoredFleet | None"
 
     def __init__(self, learner: Learner[Any], names: int | Sequence[str]) -> None:
         self._serve(check_learner(learner), check_names(names), None)
@@ -155,9 +160,7 @@ class Fleet:
             if self._stored is not None:
                 return self._stored.update(g, which, id, retry)
             if id is not None:
-                raise InvalidInput(
-                    'id needs a fleet with a store. Open it with Fleet.open("decisions.db", learner, names).'
-                )
+                self._require_store("id")
             x = play_fleet(self._kernel, self._memory, g, which, self._layout.x)
         # This array check says what does not fit.
         return real_array(g, "g") if x is None else x
@@ -221,35 +224,6 @@ class Fleet:
         stored = open_fleet(path, learner, wanted, sync=sync, shared=shared)
         return cls.__new__(cls)._serve(stored.learner, stored.names, stored)
 
-    def refresh(self) -> Array:
-        """Read the rounds that other processes have ended.
-
-        Returns
-        -------
-        ndarray
-            The points to play now.
-        """
-        with self._lock:
-            if self._stored is None:
-                raise InvalidInput(
-                    "refresh needs a fleet with a store. "
-                    'Open it with Fleet.open("decisions.db", learner, names).'
-                )
-            self._stored.reload()
-            return self.x
-
-    def close(self) -> None:
-        """Close the store, with a snapshot of every agent; the fleet takes no more rounds."""
-        with self._lock:
-            if self._stored is not None:
-                self._stored.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
     def __len__(self) -> int:
         return len(self.names)
 
@@ -264,11 +238,7 @@ class Fleet:
         return Member(self, name, self._find(name))
 
     def __getstate__(self) -> tuple[Any, ...]:
-        if self._stored is not None:
-            raise InvalidInput(
-                f"A fleet with a store, {self._stored.store.path}, cannot be copied or pickled. "
-                "Open it where it is needed."
-            )
+        self._require_memory("Open it where it is needed.")
         with self._lock:
             return self.learner, self.names, self._memory.copy()
 

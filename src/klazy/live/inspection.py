@@ -4,24 +4,13 @@ import json
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
+from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from klazy.base.install import make_missing
 from klazy.learners import Learner
-from klazy.live.records import (
-    DELETE,
-    FREEZE,
-    GUARDS,
-    HINTED,
-    LATE,
-    RESTORE,
-    RESUME,
-    AgentRow,
-    Row,
-    Snapshot,
-    read_feedback,
-    read_numbers,
-)
+from klazy.live import records
+from klazy.live.records import AgentRow, Record, Row, Snapshot, read_feedback, read_numbers
 from klazy.live.state import AgentState, describe_machine
 from klazy.live.store import Store
 from klazy.live.stored import StoredAgent, rebuild_agent
@@ -78,12 +67,12 @@ def summarize(store: Store, agent: AgentRow) -> dict[str, Any]:
             continue
         found["hitting"] += row.hitting
         found["switching"] += row.switching
-        found["rounds"] = row.t - (row.kind > HINTED)
-        found["guarded"] = found["guarded"] or row.kind == GUARDS
-        if row.kind in (FREEZE, RESUME):
-            found["frozen"] = row.kind == FREEZE
-        if row.kind in (DELETE, RESTORE):
-            found["deleted"] = row.kind == DELETE
+        found["rounds"] = row.t - (row.kind > records.HINTED)
+        found["guarded"] = found["guarded"] or row.kind == records.GUARDS
+        if row.kind in (records.FREEZE, records.RESUME):
+            found["frozen"] = row.kind == records.FREEZE
+        if row.kind in (records.DELETE, records.RESTORE):
+            found["deleted"] = row.kind == records.DELETE
     return found
 
 
@@ -114,7 +103,7 @@ def describe_agent(agent: StoredAgent) -> dict[str, Any]:
 def read_history(store: Store, agent: AgentRow, last: int | None = None) -> "polars.DataFrame":
     """Return a frame with a row per round that the store has, or per round of the ``last`` ones."""
     rows = store.read_records(agent.id, store.find_first_record(agent.id) or 0)
-    frame = make_frame([describe_round(row) for row in rows if row.kind <= HINTED])
+    frame = make_frame([describe_round(row) for row in rows if row.kind <= records.HINTED])
     return frame if last is None else frame.tail(last)
 
 
@@ -126,7 +115,7 @@ def describe_round(row: Row) -> dict[str, Any]:
     feedback = read_feedback(row)
     feedback_round: int | None = row.t
     if feedback is not None:
-        feedback_round = feedback[1] if feedback[0] == LATE else None
+        feedback_round = feedback[1] if feedback[0] == records.LATE else None
     return {
         "t": row.t,
         "time": None if row.at is None else round(row.at * 1e6),
@@ -188,33 +177,33 @@ def _replay(store: Store, agent: AgentRow, counts: Counter[str]) -> str | None:
     if not snapshots:
         return "it has no snapshot"
     n = min(snapshots)
-    state = rebuild_agent(agent, snapshots[n])
-    is_of_here = _is_of_here(state, snapshots.pop(n))
-    for row in store.read_records(agent.id, n):
-        if n in snapshots:
-            snapshot = snapshots.pop(n)
+    state: Any = None
+    is_of_here = False
+    for row in chain(store.read_records(agent.id, n), [None]):
+        snapshot = snapshots.pop(n, None)
+        if snapshot is not None:
             if is_of_here and not _is_same(state, snapshot):
                 return f"round {snapshot.t} begins with another state than the one that was kept"
             state = rebuild_agent(agent, snapshot)
-            is_of_here = _is_of_here(state, snapshot)
+            is_of_here = state.machine == describe_machine(state.engine)
+        if row is None:
+            break
         fault = _replay_row(state, row, n, is_of_here)
         n += 1
-        if row.kind <= HINTED:
+        if row.kind <= records.HINTED:
             counts["rounds"] += 1
             counts["elsewhere"] += not is_of_here
         if fault is not None:
             return fault
-    last = snapshots.pop(n, None)
-    if last is not None and is_of_here and not _is_same(state, last):
-        return f"round {last.t} begins with another state than the one that was kept"
     return f"the records before snapshot {min(snapshots)} are gone" if snapshots else None
 
 
 def _replay_row(state: AgentState, row: Row, n: int, is_of_here: bool) -> str | None:
     """Compute and apply a record; return in what it differs from its row."""
     t = state.t
-    gradient = _find_gradient(state, row)
-    outcome = state.compute(row.to_record())
+    record = row.to_record()
+    gradient = _compute_gradient(state, record)
+    outcome = state.compute(record)
     state.apply(outcome)
     if row.t != t:
         return f"record {n} is of round {row.t}, and not of {t}"
@@ -232,23 +221,15 @@ def _replay_row(state: AgentState, row: Row, n: int, is_of_here: bool) -> str | 
     return None
 
 
-def _find_gradient(state: AgentState, row: Row) -> bytes:
-    """Return the gradient of a round with a row of data, at the point played; nothing for other records."""
-    values = row.to_record().values
-    if values is None:
+def _compute_gradient(state: AgentState, record: Record) -> bytes:
+    """Compute the gradient of a round with a row of data, at the point played; nothing for other records."""
+    if record.values is None:
         return b""
     if state.spec.costs is None:
-        return state.learner.estimate(state.state, values).tobytes()
-    played = state.played
-    feedback = read_feedback(row)
-    if feedback is not None and feedback[0] == LATE:
-        played = state.pending[feedback[1]]
-    return state.spec.costs.gradient(values, played).tobytes()
-
-
-def _is_of_here(state: AgentState, snapshot: Snapshot) -> bool:
-    """Return True if the rounds after a snapshot were computed on this kind of machine."""
-    return json.loads(snapshot.about)["machine"] == describe_machine(state.engine)
+        return state.record_cost(record.values).numbers.tobytes()
+    feedback = read_feedback(record)
+    round = None if feedback is None else feedback[1]
+    return state.record_row(record.values, round=round).numbers.tobytes()
 
 
 def _is_same(state: AgentState, snapshot: Snapshot) -> bool:

@@ -11,7 +11,6 @@ There klazy sets its settings and sends its statements anew in every transaction
 import getpass
 import io
 import os
-import socket
 import ssl
 import struct
 import time
@@ -24,9 +23,9 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 from klazy.base.checks import InvalidInput
 from klazy.base.install import make_missing
 from klazy.live import schema, store
-from klazy.live.records import AGENT_SHIFT, Row
+from klazy.live.records import Row
 from klazy.live.schema import POSTGRES_STATEMENTS, POSTGRES_TABLES, SCHEMA
-from klazy.live.store import ROW_COLUMNS, Result, Store, StoreFailed, TakenError, Values
+from klazy.live.store import COLUMNS, Result, Store, StoreFailed, TakenError, Values
 
 try:
     from pg8000.exceptions import DatabaseError, InterfaceError
@@ -56,6 +55,10 @@ _UNIQUE_VIOLATION = "23505"
 _WAITED = ("55P03", "40P01")
 # There is no such database or user, or the password is wrong.
 _UNTRUSTED = ("3D000", "28000", "28P01")
+# Of text in COPY.
+_ESCAPES = str.maketrans({"\\": "\\\\", "\t": "\\t", "\n": "\\n", "\r": "\\r"})
+# The TLS of a connection by sslmode, as in libpq: none, if the server has it, always.
+_TLS = {"disable": False, "prefer": None, "require": True}
 # The lock of processes that create or change tables.
 _CREATE_LOCK = 0x6B6C617A
 
@@ -68,12 +71,10 @@ class PostgresStore(Store):
     """The schema ``klazy`` of a PostgreSQL database."""
 
     def _open(self, shared: bool, may_create: bool) -> None:
-        self._options, self._place, self.path = _read_url(str(self.path))
+        self._options, self.path = _read_url(str(self.path))
         self._lock = RLock()
         self._prepared: dict[str, PreparedStatement] = {}
         self._connection: Connection | None = None
-        # Whether a transaction has begun, which ends with its connection.
-        self._within = False
         # Whether this connection has done some work already.
         self._proven = False
         # Whether a pooler lends its session to others between transactions.
@@ -90,34 +91,35 @@ class PostgresStore(Store):
 
     # The connection
 
-    def _connect(self) -> Connection:
-        connection = self._connection
-        if connection is None:
-            try:
-                connection = Connection(
-                    **self._options, sock=_dial(**self._place), timeout=ANSWER, application_name="klazy"
-                )
-            except DatabaseError as failed:
-                if _code_of(failed) in _GONE:
-                    raise _LostError(_message_of(failed)) from None
-                raise self._explain(failed) from None
-            except _LOST as failed:
-                raise _LostError(str(failed)) from None  # the cause may show the options
-            self._connection = connection
-            self.connections += 1
-            self._prepared = {}
-            self._proven = False
-            try:
-                ((process,),) = self._run("SELECT pg_backend_pid()")
-                # A server announces the number of its process, a pooler one of its own.
-                announced = connection._backend_key_data or b""
-                self._pooled = announced[:4] != struct.pack("!i", process)
-                if not self._pooled:
-                    self._run(self._write_settings("SET"))
-            except DatabaseError:
-                self._drop()
-                raise
-        return connection
+    def _connect(self) -> None:
+        if self._connection is not None:
+            return
+        try:
+            connection = Connection(**self._options, timeout=store.PATIENCE, application_name="klazy")
+        except DatabaseError as failed:
+            if _read_error(failed, "C") in _GONE:
+                raise _LostError(_read_error(failed, "M")) from None
+            raise self._explain(failed) from None
+        except _LOST as failed:
+            # The traceback may show the options.
+            raise _LostError(str(failed.__cause__ or failed)) from None
+        # An answer may take longer than a connection.
+        line: Any = connection._usock
+        line.settimeout(ANSWER)
+        self._connection = connection
+        self.connections += 1
+        self._prepared = {}
+        self._proven = False
+        try:
+            ((process,),) = self._run("SELECT pg_backend_pid()")
+            # A server announces the number of its process, a pooler one of its own.
+            announced = connection._backend_key_data or b""
+            self._pooled = announced[:4] != struct.pack("!i", process)
+            if not self._pooled:
+                self._run(self._write_settings("SET"))
+        except DatabaseError:
+            self._drop()
+            raise
 
     def _write_settings(self, how: str) -> str:
         """Write klazy's settings, for a session (SET) or a transaction (SET LOCAL)."""
@@ -133,7 +135,7 @@ class PostgresStore(Store):
             settings["default_transaction_read_only"] = "on"
         return "; ".join(f"{how} {name} = {value}" for name, value in settings.items())
 
-    def _write_begin(self, isolation: str) -> str:
+    def _write_begin(self, isolation: str = ISOLATION) -> str:
         """Write the statements that begin a transaction."""
         begin = f"BEGIN ISOLATION LEVEL {isolation}"
         if self.read_only:
@@ -169,10 +171,10 @@ class PostgresStore(Store):
                 statement = self._prepared[sql] = connection.prepare(_number_places(sql))
             return statement.run(**numbered) or []
         except DatabaseError as failed:
-            code = _code_of(failed)
+            code = _read_error(failed, "C")
             if code in _GONE or (code in _RESET and self._proven):
                 self._drop()
-                raise _LostError(_message_of(failed)) from failed
+                raise _LostError(_read_error(failed, "M")) from failed
             raise
         except _LOST as failed:
             self._drop()
@@ -182,37 +184,42 @@ class PostgresStore(Store):
             self._drop()
             raise
 
-    def _repeat(self, work: Callable[[], Result], doubt: str = "") -> Result:
-        """Do ``work``, again after a lost connection while patience lasts. ``doubt`` says what is unknown after that.
+    def _repeat(self, work: Callable[[], Result], row: Values | None = None) -> Result:
+        """Do ``work``, again after a lost connection while patience lasts, unless its record ``row`` is there by then.
 
         A part of a transaction is not repeated: what came before it is lost with the connection.
         """
         enclosed = self._within
+        is_repeated = False
         until = time.monotonic() + store.PATIENCE
         while True:
             try:
                 if not enclosed:
                     self._connect()
-                done = work()
+                done: Any = None
+                if not is_repeated or row is None or not self._is_there(row):
+                    done = work()
                 self._proven = True
                 return done
             except _LostError as lost:
                 if enclosed:
                     raise
                 if time.monotonic() > until:
+                    doubt = "" if row is None else _DOUBT
                     raise StoreFailed(
                         f"{self.path} has not answered for {store.PATIENCE:g} seconds ({lost}).{doubt}"
                     ) from None
             except DatabaseError as failed:
-                if _code_of(failed) == _UNIQUE_VIOLATION:
+                if _read_error(failed, "C") == _UNIQUE_VIOLATION:
                     raise TakenError from None
                 raise self._explain(failed) from failed
+            is_repeated = True
             time.sleep(PAUSE)
 
     def _explain(self, failed: DatabaseError) -> StoreFailed:
         """Turn an error of PostgreSQL into one sentence."""
-        code = _code_of(failed)
-        message = _message_of(failed)
+        code = _read_error(failed, "C")
+        message = _read_error(failed, "M")
         if code in _WAITED:
             return StoreFailed(
                 f"{self.path} is busy: another process has used the agent for {store.PATIENCE:g} seconds."
@@ -225,7 +232,7 @@ class PostgresStore(Store):
 
     def _check_tables(self, may_create: bool) -> None:
         """Create the tables of a new store, bring those of an older klazy up to date, and reject others."""
-        with self._transaction():
+        with self._transaction(self._write_begin()):
             if may_create and not self._has_schema():
                 self._run("SELECT pg_advisory_xact_lock(?)", [_CREATE_LOCK])
                 if not self._has_schema():
@@ -280,18 +287,18 @@ class PostgresStore(Store):
         """Run a statement as a transaction of its own."""
         if self._within or not self._pooled:
             return self._run(sql, values)
-        with self._transaction():
+        with self._transaction(self._write_begin()):
             return self._run(sql, values)
 
-    def transact(self, work: Callable[[], Result]) -> Result:
+    def transact(self, work: Callable[[], Result], row: Values | None = None) -> Result:
         self.require_writer()
 
         def attempt() -> Result:
-            with self._transaction():
+            with self._transaction(self._write_begin()):
                 return work()
 
         with self._lock:
-            return self._repeat(attempt)
+            return self._repeat(attempt, row)
 
     @contextmanager
     def together(self) -> Iterator[None]:
@@ -311,7 +318,7 @@ class PostgresStore(Store):
             try:
                 if not self._within:
                     self._reach()
-                with self._transaction(isolation):
+                with self._transaction(self._write_begin(isolation)):
                     yield
             except _LostError as lost:
                 raise StoreFailed(f"The connection to {self.path} was lost ({lost}). {remedy}") from None
@@ -326,26 +333,13 @@ class PostgresStore(Store):
             self._drop()
             self.ask("SELECT 1")
 
-    @contextmanager
-    def _transaction(self, isolation: str = ISOLATION) -> Iterator[None]:
-        """Begin a transaction, or a part of one that is undone alone if it fails."""
-        is_part = self._within
-        self._run("SAVEPOINT part" if is_part else self._write_begin(isolation))
-        self._within = True
+    def _undo(self, statements: Sequence[str]) -> None:
+        # A lost connection has undone it, and so does closing this one.
+        if self._connection is None:
+            return
         try:
-            yield
-            self._within = is_part
-            self._run("RELEASE part" if is_part else "COMMIT")
-        except BaseException:
-            self._within = is_part
-            self._undo(is_part)
-            raise
-
-    def _undo(self, is_part: bool) -> None:
-        """Undo a transaction that failed; closing its connection does the same."""
-        try:
-            if self._connection is not None:
-                self._run("ROLLBACK TO part" if is_part else "ROLLBACK")
+            for statement in statements:
+                self._run(statement)
         except (_LostError, DatabaseError):
             self._drop()
 
@@ -354,9 +348,6 @@ class PostgresStore(Store):
 
     def has_changed(self) -> bool:
         return True
-
-    def write(self, sql: str, *values: Any) -> None:
-        self._run(sql, values)
 
     def insert(self, table: str, rows: Sequence[Values]) -> None:
         if rows:
@@ -376,10 +367,6 @@ class PostgresStore(Store):
             raise self.damage(f"{count} of its {before} agents are left")
         return before + 1
 
-    def replace_snapshots(self, rows: Sequence[Values]) -> None:
-        self._run("DELETE FROM snapshots WHERE key = ANY(?::bigint[])", [[row[0] for row in rows]])
-        self.insert("snapshots", rows)
-
     # Records
 
     def append(self, row: Values) -> None:
@@ -388,50 +375,25 @@ class PostgresStore(Store):
             if not inserted:
                 raise TakenError
 
-        self._append(row, insert)
+        if self.idle:
+            self.require_writer()
+        with self._lock:
+            self._repeat(insert, row)
 
     def append_many(self, rows: Sequence[Values]) -> None:
         keys = {row[0] for row in rows}
         firsts = {row[0]: row[-1] for row in rows if row[0] - 1 not in keys}
 
         def insert() -> None:
-            with self._transaction():
-                self.lock_agents([key >> AGENT_SHIFT for key in firsts])
-                if not self.follow(list(firsts), list(firsts.values())):
-                    raise TakenError
-                self.insert("records", [row[:-1] for row in rows])
+            self.require_last(firsts)
+            self.insert("records", [row[:-1] for row in rows])
 
-        self._append(rows[0], insert)
-
-    def _append(self, row: Values, insert: Callable[[], None]) -> None:
-        """Insert records, of which ``row`` is one; after a lost connection only if they are not there already."""
-        if self.idle:
-            self.require_writer()
-        sent = False
-
-        def attempt() -> None:
-            nonlocal sent
-            repeated = sent
-            sent = True
-            if not (repeated and self._is_there(row)):
-                insert()
-
-        with self._lock:
-            self._repeat(attempt, _DOUBT)
+        self.transact(insert, rows[0])
 
     def _is_there(self, row: Values) -> bool:
         """Return True if this very record was committed before its answer was lost."""
-        found = self._run_alone(f"SELECT {ROW_COLUMNS} FROM records WHERE key = ?", [row[0]])
+        found = self._run_alone(f"SELECT {COLUMNS['records']} FROM records WHERE key = ?", [row[0]])
         return [tuple(each) for each in found] == [tuple(row[:-1])]
-
-    def follow(self, keys: Sequence[int], lasts: Sequence[int | None]) -> bool:
-        first = [key for key, last in zip(keys, lasts, strict=True) if last is None]
-        later = [(key - 1, last) for key, last in zip(keys, lasts, strict=True) if last is not None]
-        ((count,),) = self._run("SELECT count(*) FROM snapshots WHERE key = ANY(?::bigint[])", [first])
-        sql = """SELECT count(*) FROM unnest(?::bigint[], ?::bigint[]) AS seen(key, checksum)
-        JOIN records ON records.key = seen.key AND records.checksum = seen.checksum"""
-        ((more,),) = self._run(sql, [[key for key, _ in later], [last for _, last in later]])
-        return count + more == len(keys)
 
     # The whole
 
@@ -447,14 +409,12 @@ class PostgresStore(Store):
             self._drop()
 
 
-def _code_of(failed: DatabaseError) -> str:
-    about = failed.args[0] if failed.args else None
-    return about.get("C", "") if isinstance(about, dict) else ""
-
-
-def _message_of(failed: DatabaseError) -> str:
-    about = failed.args[0] if failed.args else None
-    return str(about.get("M", "")) if isinstance(about, dict) else str(failed)
+def _read_error(failed: DatabaseError, field: str) -> str:
+    """Return a field of a server's error: C is its SQLSTATE, M its message."""
+    fields = failed.args[0] if failed.args else None
+    if isinstance(fields, dict):
+        return str(fields.get(field, ""))
+    return str(failed) if field == "M" else ""
 
 
 def _number_places(sql: str) -> str:
@@ -475,31 +435,12 @@ def _format_value(value: Any) -> str:
     if isinstance(value, bytes):
         return f"\\\\x{value.hex()}"
     if isinstance(value, str):
-        for letter, escape in (("\\", "\\\\"), ("\t", "\\t"), ("\n", "\\n"), ("\r", "\\r")):
-            value = value.replace(letter, escape)
-        return value
+        return value.translate(_ESCAPES)
     return repr(value)
 
 
-def _dial(host: str, port: int) -> socket.socket:
-    """Connect to the server, by its name or in a folder of this machine; an answer may take longer than that."""
-    if host.startswith("/"):
-        line = socket.socket(socket.AF_UNIX)
-        line.settimeout(store.PATIENCE)
-        try:
-            line.connect(f"{host}/.s.PGSQL.{port}")
-        except BaseException:
-            line.close()
-            raise
-    else:
-        line = socket.create_connection((host, port), store.PATIENCE)
-        line.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    line.settimeout(ANSWER)
-    return line
-
-
-def _read_url(url: str) -> tuple[dict[str, Any], dict[str, Any], str]:
-    """Return the options of a connection, its host and port, and the URL without password and options."""
+def _read_url(url: str) -> tuple[dict[str, Any], str]:
+    """Return the options of a connection, and the URL without password and options."""
     try:
         parts = urlsplit(url)
         given = dict(parse_qsl(parts.query, strict_parsing=bool(parts.query)))
@@ -514,29 +455,24 @@ def _read_url(url: str) -> tuple[dict[str, Any], dict[str, Any], str]:
         ) from None
     name = unquote(parts.path.strip("/")) or user
     host = parts.hostname or given.pop("host", "localhost")
-    tls = _choose_ssl(given)
+    options = {"user": user, "password": password, "database": name, "host": host, "port": port}
+    options["ssl_context"] = _choose_ssl(given)
     if host.startswith("/"):
-        tls = False
-    options: dict[str, Any] = {"user": user, "password": password, "database": name, "ssl_context": tls}
-    place = {"host": host, "port": port}
+        options |= {"unix_sock": f"{host}/.s.PGSQL.{port}", "ssl_context": False}
     if given:
         raise InvalidInput(
             f"The URL has an unknown option {sorted(given)[0]!r}. "
             "Use host, port, user, password, sslmode or sslrootcert."
         )
-    return options | {"host": host}, place, f"postgresql://{user}@{host}:{port}/{name}"
+    return options, f"postgresql://{user}@{host}:{port}/{name}"
 
 
 def _choose_ssl(given: dict[str, str]) -> Any:
     """Return the TLS of a connection: by default if the server has it; sslmode and sslrootcert are as in libpq."""
     mode = given.pop("sslmode", "prefer")
     certificate = given.pop("sslrootcert", None)
-    if mode == "disable":
-        return False
-    if mode == "prefer":
-        return None
-    if mode == "require":
-        return True
+    if mode in _TLS:
+        return _TLS[mode]
     if mode == "verify-full":
         return ssl.create_default_context(cafile=certificate)
     raise InvalidInput(f"sslmode must be disable, prefer, require or verify-full, got {mode!r}.")

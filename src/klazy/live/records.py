@@ -78,6 +78,16 @@ class Row(NamedTuple):
     note: str | None
     checksum: int
 
+    @property
+    def agent(self) -> int:
+        """The id of its agent."""
+        return self.key >> AGENT_SHIFT
+
+    @property
+    def n(self) -> int:
+        """Its number among the records of its agent."""
+        return find_number(self.key)
+
     def to_record(self) -> Record:
         """Return what happened, without what came of it."""
         values = None if self.row is None else parse_row(self.row)
@@ -96,9 +106,14 @@ class Snapshot(NamedTuple):
     checksum: int
 
     @property
+    def agent(self) -> int:
+        """The id of its agent."""
+        return self.key >> AGENT_SHIFT
+
+    @property
     def n(self) -> int:
         """The number of the record that comes next."""
-        return self.key & _NUMBER
+        return find_number(self.key)
 
 
 class Token(NamedTuple):

@@ -15,6 +15,8 @@ from klazy.learners import Learner
 from klazy.movement import Movement, as_movement
 
 FILLS = ("forward", "zero", "drop")
+# What :meth:`RowSpec.build` takes.
+GIVEN = ("costs", "columns", "movement", "origin", "fill")
 # What an agent that is opened again must have in common with its arguments; an origin is only a note.
 _COMPARED = ("costs", "columns", "movement", "fill")
 _NAMES_SHOWN = 5
@@ -81,27 +83,24 @@ class RowSpec:
 
     def to_dict(self) -> dict[str, Any]:
         """Describe the specification by plain JSON values, without None."""
-        names = None if self.names == self.columns else list(self.names or ())
-        found = {
-            "costs": None if self.costs is None else self.costs.to_dict(),
-            "columns": None if self.columns is None else list(self.columns),
-            "names": names,
-            "movement": None if self.movement is None else self.movement.to_dict(),
-            "origin": self.origin,
-            "fill": self.fill,
-        }
-        return {name: value for name, value in found.items() if value is not None}
+        found = {name: value for name, value in vars(self).items() if value is not None}
+        for name in ("costs", "movement"):
+            if name in found:
+                found[name] = found[name].to_dict()
+        for name in ("columns", "names"):
+            if name in found:
+                found[name] = list(found[name])
+        if self.names == self.columns:
+            found.pop("names", None)
+        return found
 
     @classmethod
     def from_dict(cls, learner: Learner[Any], data: dict[str, Any]) -> Self:
         """Rebuild what :meth:`to_dict` described."""
-        given: dict[str, Any] = {
-            name: data.get(name) for name in ("costs", "columns", "movement", "origin", "fill")
-        }
-        if given["costs"] is not None:
-            given["costs"] = Family.from_dict(given["costs"])
-        if given["movement"] is not None:
-            given["movement"] = Movement.from_dict(given["movement"])
+        given: dict[str, Any] = {name: data.get(name) for name in GIVEN}
+        for name, kind in (("costs", Family), ("movement", Movement)):
+            if given[name] is not None:
+                given[name] = kind.from_dict(given[name])
         if given["columns"] is not None and "names" in data:
             given["columns"] = dict(zip_longest(given["columns"], data["names"]))
         return cls.build(learner, **given)
@@ -134,9 +133,8 @@ class RowSpec:
             values = self._order(named, self.columns)
         if self.costs is not None and self.costs.positive and not (values > 0.0).all():
             i = int((values <= 0.0).argmax())
-            name = f"row[{i}]" if self.columns is None else self.columns[i]
             raise InvalidInput(
-                f"{name} must be above zero for {self.costs}, got {values[i]}. "
+                f"{self._name_entry(i)} must be above zero for {self.costs}, got {values[i]}. "
                 "Give prices divided by the last ones."
             )
         if self.costs is not None:
@@ -163,7 +161,7 @@ class RowSpec:
         missing = [i for i, name in enumerate(names) if is_missing(cells[name])]
         if not missing:
             return row
-        first = f"row[{missing[0]}]" if self.columns is None else self.columns[missing[0]]
+        first = self._name_entry(missing[0])
         if self.fill == "drop":
             raise Dropped(f"The row was dropped because {first} is missing.")
         if self.fill == "forward" and last is None:
@@ -175,6 +173,9 @@ class RowSpec:
         for i in missing:
             cells[names[i]] = float(values[i])
         return cells if names is self.columns else list(cells.values())
+
+    def _name_entry(self, i: int) -> str:
+        return f"row[{i}]" if self.columns is None else self.columns[i]
 
     def _order(self, named: Mapping[str, Any], columns: tuple[str, ...]) -> Array:
         if named.keys() != set(columns):
@@ -215,7 +216,6 @@ def _check_costs(learner: Learner[Any], costs: Any) -> Family | None:
             remedy = f"Use costs={costs.family!r}, the costs without their data."
         raise InvalidInput(f"costs must be a cost family, got {costs!r}. {remedy}")
     if not learner.understands(costs):
-        remedy = "give both the same one"
         raise InvalidInput(
             f"costs must be of the learner's family, {learner.family!r}, got {costs!r}. "
             "Give both the same one."
@@ -273,29 +273,26 @@ def check_zeros(fill: str | None, costs: Family) -> None:
 
 def _read_names(row: Any) -> dict[str, Any] | None:
     """Return the entries by name of a dict, named tuple, pandas Series or frame of one row; None for others."""
-    values: Sequence[Any]
     if isinstance(row, Mapping):
-        names = list(map(str, row))
-        values = list(row.values())
+        entries = row.items()
     elif hasattr(row, "_asdict"):
-        names = list(row._fields)
-        values = row
+        entries = row._asdict().items()
     elif hasattr(row, "columns") and hasattr(row, "shape"):
         if row.shape[0] != 1:
             raise InvalidInput(
                 f"row must be a single row, got {row.shape[0]}. Give rounds one by one, in their order."
             )
-        names = list(map(str, row.columns))
         values = row.row(0) if hasattr(row, "row") else row.iloc[0].tolist()
+        entries = zip(row.columns, values, strict=True)
     elif hasattr(row, "index") and hasattr(row, "items"):
-        names = list(map(str, row.index))
-        values = row.tolist()
+        entries = row.items()
     else:
         return None
-    named = dict(zip(names, values, strict=True))
-    if len(named) != len(names):
-        raise InvalidInput(f"Column names must differ, got {names}.")
-    return named
+    named = [(str(name), value) for name, value in entries]
+    found = dict(named)
+    if len(found) != len(named):
+        raise InvalidInput(f"Column names must differ, got {[name for name, _ in named]}.")
+    return found
 
 
 def _list(names: Sequence[str]) -> str:

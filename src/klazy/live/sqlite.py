@@ -6,7 +6,7 @@ write the same round, and nothing has to be locked between rounds.
 
 import os
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from functools import cache
 from itertools import chain
@@ -51,7 +51,9 @@ class SqliteStore(Store):
     def _open(self, shared: bool, may_create: bool) -> None:
         # An absolute path stays the same when the process changes its folder.
         self.path = self._file = file_path(self.path, "path").absolute()
-        self._check_place(may_create)
+        self._place = os.fspath(self._file)
+        if not os.path.isfile(self._place):
+            self._create(may_create)
         try:
             self._connection = self._connect()
             try:
@@ -62,7 +64,6 @@ class SqliteStore(Store):
                 raise
         except _FAILURES as failed:
             raise self._explain(failed) from failed
-        self._place = os.fspath(self._file)
         found = os.stat(self._place)
         self._inode = found.st_ino
         self._device = found.st_dev
@@ -70,17 +71,17 @@ class SqliteStore(Store):
         # The data's version at the last call of has_changed.
         self._data_version: int | None = None
 
-    def _check_place(self, may_create: bool) -> None:
+    def _create(self, may_create: bool) -> None:
         if self._file.is_dir():
             raise InvalidInput(f"{self.path} is a folder. Give the path of a file.")
-        if not may_create and not self._file.is_file():
+        if not may_create:
             raise InvalidInput(f"{self.path} does not exist. Check the path.")
         if not self._file.parent.is_dir():
             raise InvalidInput(f"The folder of {self.path} does not exist. Create it first.")
+        _create_private(self._file)
 
     def _connect(self) -> sqlite3.Connection:
         if not self.read_only:
-            _create_private(self._file)
             return self._connect_as("mode=rwc")
         connection = self._connect_as("mode=ro")
         try:
@@ -125,47 +126,41 @@ class SqliteStore(Store):
 
         Other programs may write the file anew, as VACUUM does, and may add tables, views and indexes of their own.
         """
-        if not self.read_only and self._is_empty():
-            self._change_tables(lambda: _list_creation() if self._is_empty() else ())
-        marks = found = self._read_marks()
-        if marks == (0, 0) and all(_describe(self._connection, table)[0] for table in schema.TABLES):
-            # A dump that was restored has neither number.
-            marks = (schema.APPLICATION, schema.VERSION)
-        application, version = marks
-        if application != schema.APPLICATION:
-            raise InvalidInput(
-                f"{self.path} is not a database of klazy, or it is damaged. Choose another file."
-            )
-        self.require_version(version)
-        if version < schema.VERSION:
-            self._change_tables(self._list_updates)
+        self._change_tables(self._list_updates)
         self._compare_tables()
-        if not self.read_only and (self._list_repairs() or found != marks):
-            self._change_tables(lambda: (*self._list_repairs(), *_list_marks()))
+        self._change_tables(self._list_repairs)
 
-    def _change_tables(self, choose: Callable[[], Iterable[str]]) -> None:
-        """Execute statements in one transaction; they are chosen once no other process can write."""
-        self._connection.execute("BEGIN IMMEDIATE")
-        for statement in choose():
-            self._connection.execute(statement)
-        self._connection.execute("COMMIT")
+    def _change_tables(self, choose: Callable[[], list[str]]) -> None:
+        """Execute statements, if there are any, in one transaction; others may have done so before it begins."""
+        if choose() and not self.read_only:
+            self._connection.execute("BEGIN IMMEDIATE")
+            for statement in choose():
+                self._connection.execute(statement)
+            self._connection.execute("COMMIT")
 
     def _read_marks(self) -> tuple[int, int]:
         """Return the numbers by which SQLite knows whose file this is: the application and the version of its tables."""
         sql = "SELECT * FROM pragma_application_id, pragma_user_version"
         return self._connection.execute(sql).fetchone()
 
-    def _is_empty(self) -> bool:
-        (count,) = self._connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
-        return count == 0 and self._read_marks() == (0, 0)
-
     def _list_updates(self) -> list[str]:
-        """Return the statements that bring the tables of an older klazy up to date."""
-        # Another process may have done it meanwhile.
-        _, version = self._read_marks()
+        """Return the statements that make the tables of a new file, or bring those of an older klazy up to date."""
+        marks = self._read_marks()
+        tables = self._connection.execute("SELECT name FROM sqlite_master").fetchall()
+        if marks == (0, 0) and not tables and not self.read_only:
+            return [*schema.TABLES.values(), *schema.DERIVED.values(), *_list_marks()]
+        if marks == (0, 0) and all((table,) in tables for table in schema.TABLES):
+            # A dump that was restored has neither number.
+            return []
+        application, version = marks
+        if application != schema.APPLICATION:
+            raise InvalidInput(
+                f"{self.path} is not a database of klazy, or it is damaged. Choose another file."
+            )
         self.require_version(version)
-        steps = chain.from_iterable(step.sqlite for step in schema.list_steps(version))
-        return [*steps, *_list_marks()]
+        if version == schema.VERSION:
+            return []
+        return [*chain.from_iterable(step.sqlite for step in schema.list_steps(version)), *_list_marks()]
 
     def _compare_tables(self) -> None:
         """Reject tables that lost a column, or that would not hold what is written to them."""
@@ -182,7 +177,6 @@ class SqliteStore(Store):
                     "Undo that, or restore a backup."
                 )
             for kind, name in self._connection.execute(_FIND_RULES, (table,)).fetchall():
-                f"DROP {kind.upper()} {name}: it may change or turn away what klazy writes"
                 raise InvalidInput(
                     f"The {kind} {name!r} on {table!r} of {self.path} could change what klazy writes. "
                     f"Remove it: DROP {kind.upper()} {name}"
@@ -195,6 +189,8 @@ class SqliteStore(Store):
         for name, statement in schema.DERIVED.items():
             if (statement,) not in found:
                 repairs += [f"DROP {name.replace(' ', ' IF EXISTS ')}", statement]
+        if self._read_marks() == (0, 0):
+            repairs += _list_marks()
         return repairs
 
     # Errors
@@ -239,7 +235,7 @@ class SqliteStore(Store):
         except _FAILURES as failed:
             raise self._explain(failed) from failed
 
-    def transact(self, work: Callable[[], Result]) -> Result:
+    def transact(self, work: Callable[[], Result], row: Values | None = None) -> Result:
         try:
             with self.together():
                 return work()
@@ -249,32 +245,22 @@ class SqliteStore(Store):
     @contextmanager
     def together(self) -> Iterator[None]:
         self.require_writer()
-        inner = self._connection.in_transaction
         try:
-            self._execute("SAVEPOINT part" if inner else "BEGIN IMMEDIATE")
-            try:
+            with self._transaction("BEGIN IMMEDIATE"):
                 yield
-                self._execute("RELEASE part" if inner else "COMMIT")
-            except BaseException:
-                self._undo(inner)
-                raise
         except sqlite3.IntegrityError:
             raise
         except _FAILURES as failed:
             raise self._explain(failed) from failed
 
-    def _undo(self, inner: bool) -> None:
-        if not self._connection.in_transaction:
-            # SQLite itself has undone it, as when a disk is full.
-            return
-        if inner:
-            self._execute("ROLLBACK TO part")
-            self._execute("RELEASE part")
-        else:
-            self._execute("ROLLBACK")
+    def _run(self, sql: str) -> None:
+        self._execute(sql)
 
-    def write(self, sql: str, *values: Any) -> None:
-        self._execute(sql, values)
+    def _undo(self, statements: Sequence[str]) -> None:
+        # SQLite itself undoes a transaction when a disk is full, for example.
+        if self._connection.in_transaction:
+            for statement in statements:
+                self._execute(statement)
 
     def insert(self, table: str, rows: Sequence[Values]) -> None:
         if rows:
@@ -314,28 +300,10 @@ class SqliteStore(Store):
                 raise self.damage("the index of names has lost some")
         return given + 1
 
-    def replace_snapshots(self, rows: Sequence[Values]) -> None:
-        self._connection.executemany("INSERT OR REPLACE INTO snapshots VALUES (?, ?, ?, ?, ?, ?, ?)", rows)
-
     @contextmanager
     def one_moment(self) -> Iterator[None]:
-        self._execute("BEGIN")
-        try:
+        with self._transaction("BEGIN"):
             yield
-        finally:
-            self._execute("COMMIT")
-
-    # Records
-
-    def follow(self, keys: Sequence[int], lasts: Sequence[int | None]) -> bool:
-        for key, last in zip(keys, lasts, strict=True):
-            if last is None:
-                found = self._execute("SELECT NULL FROM snapshots WHERE key = ?", (key,)).fetchone()
-            else:
-                found = self._execute("SELECT checksum FROM records WHERE key = ?", (key - 1,)).fetchone()
-            if found != (last,):
-                return False
-        return True
 
     def append(self, row: Values) -> None:
         try:
@@ -390,11 +358,6 @@ class SqliteStore(Store):
 def _list_marks() -> tuple[str, ...]:
     """Return the statements that mark a file as klazy's."""
     return f"PRAGMA application_id = {schema.APPLICATION}", f"PRAGMA user_version = {schema.VERSION}"
-
-
-def _list_creation() -> tuple[str, ...]:
-    """Return the statements that make the tables of a new file."""
-    return *schema.TABLES.values(), *schema.DERIVED.values(), *_list_marks()
 
 
 def _create_private(file: Path) -> None:

@@ -18,20 +18,9 @@ from klazy.kernels import codes
 from klazy.kernels.layout import find_missing_part, layout_of
 from klazy.learners import Bandit, Delayed, Learner
 from klazy.learners.base import describe_state, rebuild_state
+from klazy.live import records
 from klazy.live.guards import Guards, GuardState
-from klazy.live.records import (
-    FREEZE,
-    GIVEN_UP,
-    GUARDS,
-    HINTED,
-    LATE,
-    RESUME,
-    ROUND,
-    WAITS,
-    Record,
-    note_feedback,
-    read_feedback,
-)
+from klazy.live.records import Record, note_feedback, read_feedback
 from klazy.live.rows import RowSpec
 from klazy.movement import Movement
 
@@ -75,6 +64,7 @@ class RoundOutcome(NamedTuple):
     switching: float = 0.0
     acted: str = ""
     values: Array | None = None
+    is_deleted: bool = False
 
 
 class AgentState:
@@ -104,7 +94,11 @@ class AgentState:
         self.guards: Guards | None = None
         self.guarded: GuardState | None = None
         self.ids: dict[str, None] = {}
+        # A deleted agent takes no rounds until it is restored.
+        self.deleted = False
         self.last_row: Array | None = None
+        # What describe_machine returned where its state was written.
+        self.machine: dict[str, str] = {}
         self.hitting = 0.0
         self.switching = 0.0
         if state is None:
@@ -196,28 +190,36 @@ class AgentState:
     @property
     def pending(self) -> dict[int, Array]:
         """The rounds that wait for feedback, with the points played in them."""
-        if not isinstance(self.learner, Delayed):
+        if not self.can_wait:
             return {}
         return {int(s): x.copy() for s, x in zip(self.form.rounds, self.form.points, strict=True)}
 
     @property
     def probes(self) -> tuple[Array, ...]:
         """The points whose costs a bandit sees: the one to play, and those to try next to it."""
-        if not isinstance(self.learner, Bandit):
-            return (self.x,)
-        return (self.x, *self.learner.probes(self.form)[1:])
+        tried = self.learner.probes(self.form)[1:] if self.learns_from_costs else ()
+        return (self.x, *tried)
 
     @property
     def knows_costs(self) -> bool:
         """Whether rounds say what they cost."""
-        return self.spec.costs is not None or isinstance(self.learner, Bandit)
+        return self.spec.takes_rows or self.learns_from_costs
+
+    @property
+    def can_wait(self) -> bool:
+        """Whether the feedback of a round may come later."""
+        return isinstance(self.learner, Delayed)
+
+    @property
+    def learns_from_costs(self) -> bool:
+        """Whether the feedback of a round is what its decision cost."""
+        return isinstance(self.learner, Bandit)
 
     def explain(self) -> "Explanation":
         """Explain why it plays this point."""
         from klazy.live.explain import explain
 
-        spec = self.spec
-        return explain(self.learner, self.state, self.guards, self.guarded, spec.names, spec.fill)
+        return explain(self.learner, self.state, self.guards, self.guarded, self.spec.names, self.spec.fill)
 
     # Feedback becomes a record
 
@@ -228,7 +230,7 @@ class AgentState:
         is_array = type(g) is np.ndarray and g.dtype is _FLOAT64
         if self.is_plain and is_array and hint is None and round is None and g.shape == self._shape:
             # The kernel itself finds numbers that do not fit.
-            return Record(ROUND, g.copy(), id)
+            return Record(records.ROUND, g.copy(), id)
         if self.spec.takes_rows:
             self._require_gradients(gradient)
         d = self.learner.domain.dim
@@ -267,13 +269,13 @@ class AgentState:
         if self.guards is not None:
             self.guards.admit(g, hint)
         if hint is None:
-            return Record(ROUND, g, id, note, *row)
-        return Record(HINTED, np.concatenate((g, hint)), id, "", *row)
+            return Record(records.ROUND, g, id, note, *row)
+        return Record(records.HINTED, np.concatenate((g, hint)), id, "", *row)
 
     def record_cost(self, value: Any, id: str = "") -> Record:
         """Make the record of a round that says what the decision cost; its gradient is the bandit's estimate."""
         learner = self.learner
-        if not isinstance(learner, Bandit):
+        if not self.learns_from_costs:
             raise InvalidInput(
                 f"observe_cost needs a Bandit learner, got {type(learner).__name__}. "
                 "Use Bandit(learner, delta=0.1), or update(g)."
@@ -283,28 +285,29 @@ class AgentState:
                 f"The agent's costs are {self.spec.costs}, so it takes rows. Use observe(row)."
             )
         values = learner.check_values(value)
-        return Record(ROUND, learner.estimate(self.form, values), id, values=values)
+        return Record(records.ROUND, learner.estimate(self.form, values), id, values=values)
 
     def record_wait(self, id: str = "") -> Record:
         """Make the record of a round that ends without its feedback."""
         self._require_delayed()
-        return Record(ROUND, id=id, note=note_feedback(WAITS, self.t))
+        return Record(records.ROUND, id=id, note=note_feedback(records.WAITS, self.t))
 
     def record_given_up(self, round: Any, id: str = "") -> Record:
         """Make the record of a round whose feedback will never come."""
         self._require_delayed().find_point(self.form, round)
-        return Record(ROUND, id=id, note=note_feedback(GIVEN_UP, int(round)))
+        return Record(records.ROUND, id=id, note=note_feedback(records.GIVEN_UP, int(round)))
 
-    def record_freeze(self, is_frozen: bool, reason: str) -> Record | None:
-        """Make the record of a freeze, or of a resume; None if nothing changes."""
-        if self.require_guards("freeze" if is_frozen else "resume").frozen == is_frozen:
-            return None
-        return Record(FREEZE if is_frozen else RESUME, note=reason)
+    def record_change(self, kind: int, reason: str) -> Record | None:
+        """Make the record of a freeze or a resume, a delete or a restore; None if nothing changes."""
+        is_so = self.deleted
+        if kind in (records.FREEZE, records.RESUME):
+            is_so = self.require_guards("freeze" if kind == records.FREEZE else "resume").frozen
+        return None if is_so == (kind in (records.FREEZE, records.DELETE)) else Record(kind, note=reason)
 
     def record_guards(self, guards: Guards) -> Record | None:
         """Make the record of new guards; None if nothing changes."""
         fitted = self.fit_guards(guards)
-        return None if fitted == self.guards else Record(GUARDS, note=json.dumps(fitted.to_dict()))
+        return None if fitted == self.guards else Record(records.GUARDS, note=json.dumps(fitted.to_dict()))
 
     def _find_played(self, round: Any) -> tuple[Array, str]:
         """Return the point that feedback is about, and the note of its record."""
@@ -313,15 +316,15 @@ class AgentState:
         s = integer(round, "round")
         if s == self.t:
             return self.played, ""
-        if not isinstance(self.learner, Delayed):
+        if not self.can_wait:
             raise InvalidInput(
                 f"round must be the current one, {self.t}, got {round}. "
                 "Leave it out, or use Delayed(learner) for feedback that comes late."
             )
-        return self.learner.find_point(self.form, s), note_feedback(LATE, s)
+        return self.learner.find_point(self.form, s), note_feedback(records.LATE, s)
 
     def _require_delayed(self) -> Delayed:
-        if not isinstance(self.learner, Delayed):
+        if not self.can_wait:
             raise InvalidInput(
                 f"{type(self.learner).__name__} cannot wait for feedback. Use Delayed(learner)."
             )
@@ -350,7 +353,7 @@ class AgentState:
 
     def compute(self, record: Record) -> RoundOutcome:
         """Compute what a record leads to; nothing changes before :meth:`apply`."""
-        if record.kind > HINTED:
+        if record.kind > records.HINTED:
             return self._compute_change(record)
         if record.note:
             return self._compute_delayed(record)
@@ -382,7 +385,7 @@ class AgentState:
         """Return what the learner gets and its hint, whether guards clipped them, and what the point played cost."""
         d = len(played)
         g = record.numbers[:d]
-        hint = record.numbers[d:] if record.kind == HINTED else None
+        hint = record.numbers[d:] if record.kind == records.HINTED else None
         costs = self.spec.costs
         hitting = record.hitting
         if record.values is None or costs is None:
@@ -403,12 +406,11 @@ class AgentState:
             hints = () if hint is None else (hint,)
             return self.learner.step(self.form, g, *hints)
         form = self.form.copy()
-        if hint is None:
-            self.kernel(form, g)
-            return form
-        form[self.layout.hint] = hint
+        if hint is not None:
+            form[self.layout.hint] = hint
         self.kernel(form, g)
-        form[self.layout.hint] = 0.0
+        if hint is not None:
+            form[self.layout.hint] = 0.0
         return form
 
     def _move(
@@ -435,10 +437,10 @@ class AgentState:
         """Compute a round whose feedback does not come with it, or late feedback, which moves nothing."""
         learner = self._require_delayed()
         what, round = read_feedback(record) or ("", 0)
-        if what == WAITS:
+        if what == records.WAITS:
             return self._move(learner.advance(self.form, self.played), self.played, 0.0)
         still = RoundOutcome(self.t, self.form, self.guards, self.guarded, self.played)
-        if what == GIVEN_UP:
+        if what == records.GIVEN_UP:
             return still._replace(form=learner.give_up(self.form, round))
         played = learner.find_point(self.form, round)
         g, _, is_clipped, hitting = self._evaluate(record, played)
@@ -450,17 +452,19 @@ class AgentState:
         """Compute a change that is not a round; the learner stays as it is."""
         guards = self.guards
         guarded = self.guarded
-        if record.kind == GUARDS:
+        if record.kind == records.GUARDS:
             guards = Guards.from_dict(json.loads(record.note))
             guarded = guarded or guards.init(self.learner.domain, self.own, self.t)
-        elif record.kind in (FREEZE, RESUME):
-            guarded = self.require_guards("freeze")._replace(frozen=record.kind == FREEZE)
-        return RoundOutcome(self.t, self.form, guards, guarded, self.played)
+        elif record.kind in (records.FREEZE, records.RESUME):
+            guarded = self.require_guards("freeze")._replace(frozen=record.kind == records.FREEZE)
+        is_deleted = record.kind == records.DELETE
+        return RoundOutcome(self.t, self.form, guards, guarded, self.played, is_deleted=is_deleted)
 
     def apply(self, outcome: RoundOutcome) -> None:
         """Make an outcome the present."""
         self.form = outcome.form
         self.guarded = outcome.guarded
+        self.deleted = outcome.is_deleted
         self.hitting += outcome.hitting
         self.switching += outcome.switching
         if outcome.values is not None and self.spec.fill == "forward":
@@ -538,11 +542,11 @@ class AgentState:
                 found.hitting = data["account"]["hitting"]
                 found.switching = data["account"]["switching"]
             except (KeyError, TypeError):
-                said = "The state has no sums of costs. The file is damaged."
-                raise ValueError(said) from None
+                raise ValueError("The state has no sums of costs. The file is damaged.") from None
         if "last_row" in data:
             found.fill_from(found.spec.read(data["last_row"], learner.domain.dim))
         found.ids = dict.fromkeys(data.get("ids", ()))
+        found.machine = data.get("machine", {})
         return found
 
 
@@ -564,10 +568,8 @@ def warn_of_another_machine(machine: dict[str, str], engine: str, where: object,
     here = describe_machine(engine)
     if machine == here:
         return True
-    changed = []
-    for name in sorted(here.keys() - {"cpu"}):
-        if machine.get(name) != here[name]:
-            changed.append(f"{name} {machine.get(name, 'unknown')} (here: {here[name]})")
+    names = [name for name in sorted(here) if name != "cpu" and machine.get(name) != here[name]]
+    changed = [f"{name} {machine.get(name, 'unknown')} (here: {here[name]})" for name in names]
     if machine.get("cpu") != here["cpu"]:
         changed.append("another kind of CPU")
     if changed:

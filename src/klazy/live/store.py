@@ -6,8 +6,9 @@ the very record that its agent has seen last.
 
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager
+from bisect import bisect_left
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from time import time
 from typing import Any, Self, TypeVar
@@ -42,8 +43,22 @@ ROWS_PER_COPY = 10_000
 # The longest gap between two snapshots that counts, as a share of the time that history stays.
 LONGEST_GAP = 0.25
 _SCHEMES = ("postgresql://", "postgres://")
-ROW_COLUMNS = ", ".join(f'"{name}"' for name in Row._fields)
+COLUMNS = {
+    table: ", ".join(f'{table}."{name}"' for name in form._fields) for table, form in schema.FORMS.items()
+}
+# What a damaged row is called.
+_ROW_NAMES = {
+    "agents": "the row of agent {row.name!r}",
+    "records": "record {row.n} of agent {row.agent}",
+    "snapshots": "a snapshot",
+    "tokens": "the row of token {row.name!r}",
+}
 _AGENT = f"key >> {AGENT_SHIFT}"
+_WITHIN = "WHERE key >= ? AND key < ?"
+_OF_AGENT = f"WHERE key >= agents.id << {AGENT_SHIFT} AND key < (agents.id + 1) << {AGENT_SHIFT}"
+# With the keys of snapshots: the record before each of them, and all after it.
+_FROM_SNAPSHOTS = f"""JOIN snapshots ON records.key >= snapshots.key - 1
+AND records.key < ((snapshots.key >> {AGENT_SHIFT}) + 1) << {AGENT_SHIFT} WHERE snapshots.key"""
 
 Result = TypeVar("Result")
 Values = Sequence[Any]
@@ -92,6 +107,8 @@ class Store(ABC):
         self.inherited = False
         # An idle store takes no rounds: it is read-only, closed or inherited.
         self.idle = read_only
+        # Whether a transaction has begun.
+        self._within = False
         # How often a connection to a server was made.
         self.connections = 0
         _OPEN.add(self)
@@ -108,28 +125,28 @@ class Store(ABC):
         """Return all rows of a statement."""
 
     @abstractmethod
+    def _run(self, sql: str) -> Any:
+        """Execute a statement on the present connection."""
+
+    @abstractmethod
+    def _undo(self, statements: Sequence[str]) -> None:
+        """Undo a transaction, or a part of one, that failed, unless the database has done so itself."""
+
+    @abstractmethod
     def together(self) -> AbstractContextManager[None]:
         """Make one transaction of all writes in a ``with`` block; one within another is undone alone if it fails."""
 
     @abstractmethod
-    def transact(self, work: Callable[[], Result]) -> Result:
-        """Do ``work`` in one transaction, after a lost connection from its beginning."""
+    def transact(self, work: Callable[[], Result], row: Values | None = None) -> Result:
+        """Do ``work`` in one transaction, after a lost connection from its beginning, unless its record ``row`` is there."""
 
     @abstractmethod
     def one_moment(self) -> AbstractContextManager[None]:
         """Read everything in a ``with`` block as it was at one moment, while others write."""
 
     @abstractmethod
-    def write(self, sql: str, *values: Any) -> None:
-        """Execute a statement that gives no rows, within a transaction."""
-
-    @abstractmethod
     def insert(self, table: str, rows: Sequence[Values]) -> None:
         """Insert rows whose values are in the order of the table, within a transaction."""
-
-    @abstractmethod
-    def replace_snapshots(self, rows: Sequence[Values]) -> None:
-        """Insert snapshots, each in the place of the one with its key, within a transaction."""
 
     @abstractmethod
     def lock_agents(self, agents: Sequence[int]) -> None:
@@ -140,14 +157,11 @@ class Store(ABC):
         """Return the first of as many new ids as there are names, within a transaction."""
 
     @abstractmethod
-    def follow(self, keys: Sequence[int], lasts: Sequence[int | None]) -> bool:
-        """Return True if each record would come after the one with checksum ``last``, or else at a snapshot."""
-
-    @abstractmethod
     def append(self, row: Values) -> None:
-        """Commit a record if it is as :meth:`follow` says; raise :class:`TakenError` otherwise.
+        """Commit a record if it follows the last one of its agent; raise :class:`TakenError` otherwise.
 
-        ``row`` holds the values of a :class:`Row`, and then the checksum of the record before it.
+        ``row`` holds the values of a :class:`Row`, and then the checksum of the record before it: None if there is none, but a
+        snapshot in the place of the record.
         """
 
     @abstractmethod
@@ -175,6 +189,21 @@ class Store(ABC):
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    @contextmanager
+    def _transaction(self, begin: str) -> Iterator[None]:
+        """Make a transaction of a ``with`` block, or a part of one, which is undone alone if it fails."""
+        is_part = self._within
+        self._run("SAVEPOINT part" if is_part else begin)
+        self._within = True
+        try:
+            yield
+            self._run("RELEASE part" if is_part else "COMMIT")
+        except BaseException:
+            self._undo(("ROLLBACK TO part", "RELEASE part") if is_part else ("ROLLBACK",))
+            raise
+        finally:
+            self._within = is_part
 
     # Errors
 
@@ -214,26 +243,20 @@ class Store(ABC):
             raise StoreFailed(f"{self.path} was opened read-only.")
         self.require_reader()
 
-    def _check(self, form: Any, what: str, rows: Sequence[Values]) -> list[Any]:
-        """Return rows as objects of their class, if their checksums are right."""
-        found = []
-        for values in rows:
-            row = form(*values)
+    def _read(self, table: str, condition: str, *values: Any) -> Iterator[Any]:
+        """Read rows of a table as objects of its class, if their checksums are right."""
+        form = schema.FORMS[table]
+        for found in self.ask(f"SELECT {COLUMNS[table]} FROM {table} {condition}", *values):
+            row = form(*found)
             if not is_intact(row):
-                name = what.format(row=row, agent=row[0] >> AGENT_SHIFT if form is Row else None)
-                raise self.damage(f"{name} was changed")
-            found.append(row)
-        return found
+                raise self.damage(f"{_ROW_NAMES[table].format(row=row)} was changed")
+            yield row
 
     # Agents
 
     def list_agents(self) -> list[AgentRow]:
         """Return all agents, by id."""
-        return self._read_agents("ORDER BY id")
-
-    def _read_agents(self, condition: str, *values: Any) -> list[AgentRow]:
-        rows = self.ask(f"SELECT * FROM agents {condition}", *values)
-        return self._check(AgentRow, "the row of agent {row.name!r}", rows)
+        return list(self._read("agents", "ORDER BY id"))
 
     def count_agents(self) -> int:
         """Return the number of agents."""
@@ -242,15 +265,13 @@ class Store(ABC):
 
     def find_agent(self, name: str) -> AgentRow | None:
         """Return the agent of this name, if there is one."""
-        found = self._read_agents("WHERE name = ?", name)
-        return found[0] if found else None
+        return self.find_agents([name]).get(name)
 
     def find_agents(self, names: Sequence[str]) -> dict[str, AgentRow]:
         """Return those agents of these names that exist, by name."""
         found = {}
         for some in _split(names):
-            places = ", ".join("?" * len(some))
-            for agent in self._read_agents(f"WHERE name IN ({places})", *some):
+            for agent in self._read("agents", f"WHERE name {_among(some)}", *some):
                 found[agent.name] = agent
         return found
 
@@ -296,43 +317,53 @@ class Store(ABC):
 
     def list_tokens(self) -> list[Token]:
         """Return all tokens, by name."""
-        rows = self.ask("SELECT * FROM tokens ORDER BY name")
-        return self._check(Token, "the row of token {row.name!r}", rows)
+        return list(self._read("tokens", "ORDER BY name"))
 
     def remove_token(self, name: str) -> bool:
         """Remove a token; return True if there was one."""
 
         def remove() -> bool:
             exists = bool(self.ask("SELECT 1 FROM tokens WHERE name = ?", name))
-            self.write("DELETE FROM tokens WHERE name = ?", name)
+            self.ask("DELETE FROM tokens WHERE name = ?", name)
             return exists
 
         return self.transact(remove)
 
     # Records
 
-    def read_records(self, agent: int, first: int) -> Iterator[Row]:
-        """Read the records from number ``first`` on; that one and all after it must be there."""
-        _, end = _span(agent)
-        key = agent << AGENT_SHIFT | first
-        sql = f"SELECT {ROW_COLUMNS} FROM records WHERE key >= ? AND key < ? ORDER BY key LIMIT {RECORDS_PER_READ}"
-        while rows := self.ask(sql, key, end):
-            for found in rows:
-                row = Row(*found)
-                if not is_intact(row) or row.key != key:
-                    raise self.damage(f"record {find_number(key)} of agent {agent} was changed")
+    def require_last(self, lasts: Mapping[int, int | None]) -> None:
+        """Lock agents, and raise an error unless the next record of each has this key, and follows this checksum."""
+        self.lock_agents([key >> AGENT_SHIFT for key in lasts])
+        later = {key - 1: last for key, last in lasts.items() if last is not None}
+        first = [key for key, last in lasts.items() if last is None]
+        begun = self.find_checksums(first, "snapshots")
+        if self.find_checksums(list(later)) != later or len(begun) < len(first):
+            raise TakenError
+
+    def read_records(self, agent: int, first: int, end: int | None = None) -> Iterator[Row]:
+        """Read the records from number ``first`` on, or those before number ``end``; all of them must be there."""
+        key, stop = _span(agent)
+        if end is not None:
+            stop = key | end
+        key |= first
+        start = None
+        while key != start and key < stop:
+            start = key
+            for row in self._read("records", f"{_WITHIN} ORDER BY key LIMIT {RECORDS_PER_READ}", key, stop):
+                if row.key != key:
+                    raise self.damage(f"record {find_number(key)} of agent {agent} is missing")
                 yield row
                 key += 1
+        if end is not None and key < stop:
+            raise self.damage(f"record {find_number(key)} of agent {agent} is missing")
 
     def find_round(self, agent: int, id: str) -> Row | None:
         """Return the round of this id, if there was one."""
-        found = self.ask(f"SELECT {ROW_COLUMNS} FROM records WHERE {_AGENT} = ? AND id = ?", agent, id)
-        if not found:
-            return None
-        row = Row(*found[0])
-        if not is_intact(row) or row.key >> AGENT_SHIFT != agent or row.id != id:
-            raise self.damage(f"the record of id {id!r} was changed")
-        return row
+        for row in self._read("records", f"WHERE {_AGENT} = ? AND id = ?", agent, id):
+            if row.agent != agent or row.id != id:
+                raise self.damage(f"the record of id {id!r} was changed")
+            return row
+        return None
 
     def read_rounds(self, agent: int, last: int, before: int | None = None) -> tuple[list[Row], bool]:
         """Return the last rounds before round ``before``, the oldest first, and whether there may be earlier ones.
@@ -346,7 +377,8 @@ class Store(ABC):
                 return [], False
             end = found[0] + 1
             if before is not None:
-                end = self._find_round_place(agent, before, first, end)
+                numbers = range(first, end)
+                end = first + bisect_left(numbers, before, key=lambda n: self._read_t(agent, n))
             rounds: list[Row] = []
             size = 0
             for row in self._read_back(agent, first, end):
@@ -358,71 +390,53 @@ class Store(ABC):
                     size += len(row.numbers) + len(row.decision)
             return rounds[::-1], False
 
-    def _find_round_place(self, agent: int, t: int, low: int, high: int) -> int:
-        """Return the number of the first record of round ``t`` or a later one, by bisection."""
-        while low < high:
-            middle = (low + high) // 2
-            rows = self.ask("SELECT t FROM records WHERE key = ?", agent << AGENT_SHIFT | middle)
-            if not rows:
-                raise self.damage(f"record {middle} of agent {agent} is missing")
-            if rows[0][0] < t:
-                low = middle + 1
-            else:
-                high = middle
-        return low
+    def _read_t(self, agent: int, n: int) -> int:
+        """Return the round of a record."""
+        for (t,) in self.ask("SELECT t FROM records WHERE key = ?", agent << AGENT_SHIFT | n):
+            return t
+        raise self.damage(f"record {n} of agent {agent} is missing")
 
     def _read_back(self, agent: int, first: int, end: int) -> Iterator[Row]:
         """Read the records from number ``first`` to the one before ``end``, the latest first."""
-        sql = f"SELECT {ROW_COLUMNS} FROM records WHERE key >= ? AND key < ? ORDER BY key DESC"
-        base, _ = _span(agent)
         count = FIRST_READ
         while end > first:
             start = max(first, end - count)
-            for found in self.ask(sql, base | start, base | end):
-                row = Row(*found)
-                end -= 1
-                if not is_intact(row) or row.key != base | end:
-                    raise self.damage(f"record {end} of agent {agent} was changed")
-                yield row
-            if end != start:
-                raise self.damage(f"record {end - 1} of agent {agent} is missing")
+            yield from reversed(list(self.read_records(agent, start, end)))
+            end = start
             count = min(2 * count, RECORDS_PER_READ)
 
     def read_ids(self, agent: int, most: int) -> list[str]:
         """Return the latest ids, the oldest of them first."""
-        sql = "SELECT id FROM records WHERE key >= ? AND key < ? AND id IS NOT NULL ORDER BY key DESC LIMIT ?"
+        sql = f"SELECT id FROM records {_WITHIN} AND id IS NOT NULL ORDER BY key DESC LIMIT ?"
         return [id for (id,) in self.ask(sql, *_span(agent), most)][::-1]
 
-    def find_checksums(self, keys: Sequence[int]) -> dict[int, int]:
-        """Return the checksums of those of these records that are there, by key."""
+    def find_checksums(self, keys: Sequence[int], table: str = "records") -> dict[int, int]:
+        """Return the checksums of those of these records, or snapshots, that are there, by key."""
         found: dict[int, int] = {}
         for some in _split(keys):
-            places = ", ".join("?" * len(some))
-            found.update(self.ask(f"SELECT key, checksum FROM records WHERE key IN ({places})", *some))
+            found.update(self.ask(f"SELECT key, checksum FROM {table} WHERE key {_among(some)}", *some))
         return found
 
     def find_first_record(self, agent: int) -> int | None:
         """Return the number of the first record that was not pruned."""
-        ((key,),) = self.ask("SELECT min(key) FROM records WHERE key >= ? AND key < ?", *_span(agent))
+        ((key,),) = self.ask(f"SELECT min(key) FROM records {_WITHIN}", *_span(agent))
         return None if key is None else find_number(key)
 
     def find_last_record(self, agent: int) -> tuple[int, int] | None:
         """Return the number and the checksum of the last record."""
-        sql = "SELECT key, checksum FROM records WHERE key >= ? AND key < ? ORDER BY key DESC LIMIT 1"
+        sql = f"SELECT key, checksum FROM records {_WITHIN} ORDER BY key DESC LIMIT 1"
         for key, checksum in self.ask(sql, *_span(agent)):
             return find_number(key), checksum
         return None
 
     def find_changes(self, agent: int, most: int) -> list[Row]:
         """Return the latest records that are not rounds, the latest first."""
-        sql = f"""SELECT {ROW_COLUMNS} FROM records WHERE key >= ? AND key < ? AND kind > {HINTED} AND kind <> {KNOWN}
-        ORDER BY key DESC LIMIT {int(most)}"""
-        return self._check(Row, "a change of agent {agent}", self.ask(sql, *_span(agent)))
+        condition = f"{_WITHIN} AND kind > {HINTED} AND kind <> {KNOWN} ORDER BY key DESC LIMIT {int(most)}"
+        return list(self._read("records", condition, *_span(agent)))
 
     def list_latest(self) -> list[tuple[str, int, float | None]]:
         """Return of each agent its name, the rounds it has ended, and when it ended the last one."""
-        latest = f"""SELECT {{}} FROM records WHERE kind <= {HINTED}
-          AND key >= agents.id << {AGENT_SHIFT} AND key < (agents.id + 1) << {AGENT_SHIFT} ORDER BY key DESC LIMIT 1"""
+        latest = f"SELECT {{}} FROM records {_OF_AGENT} AND kind <= {HINTED} ORDER BY key DESC LIMIT 1"
         t = latest.format("t")
         at = latest.format("at")
         return self.ask(f"SELECT name, coalesce(({t}), 0), ({at}) FROM agents")
@@ -434,17 +448,16 @@ class Store(ABC):
         keys = [snapshot.key for snapshot in snapshots]
 
         def put() -> None:
-            self.lock_agents([key >> AGENT_SHIFT for key in keys])
-            if not self.follow(keys, lasts):
-                raise TakenError
-            self.replace_snapshots([append_checksum(*snapshot[:-1]) for snapshot in snapshots])
+            self.require_last(dict(zip(keys, lasts, strict=True)))
+            for some in _split(keys):
+                self.ask(f"DELETE FROM snapshots WHERE key {_among(some)}", *some)
+            self.insert("snapshots", [append_checksum(*snapshot[:-1]) for snapshot in snapshots])
 
         self.transact(put)
 
     def read_snapshots(self, agent: int, order: str = "ORDER BY key") -> list[Snapshot]:
         """Return all snapshots of an agent, by default the first one first."""
-        rows = self.ask(f"SELECT * FROM snapshots WHERE key >= ? AND key < ? {order}", *_span(agent))
-        return self._check(Snapshot, "a snapshot", rows)
+        return list(self._read("snapshots", f"{_WITHIN} {order}", *_span(agent)))
 
     def read_last_snapshot(self, agent: int) -> Snapshot:
         """Return the latest snapshot of an agent."""
@@ -453,27 +466,23 @@ class Store(ABC):
         raise self.damage(f"agent {agent} has no snapshot")
 
     def read_latest(self, agents: Sequence[int]) -> Iterator[tuple[Snapshot, list[Row]]]:
-        """Read the latest snapshot of each agent, by id, with the record before it, if it is there, and all after it."""
-        latest = f"SELECT max(key) FROM snapshots WHERE key >= ? AND key < ? GROUP BY {_AGENT}"
-        columns = ", ".join(f'records."{name}"' for name in Row._fields)
-        of_agent = f"((snapshots.key >> {AGENT_SHIFT}) + 1) << {AGENT_SHIFT}"
-        joined = f"ON records.key >= snapshots.key - 1 AND records.key < {of_agent}"
-        sql = f"SELECT {columns} FROM snapshots JOIN records {joined}"
-        for first, end in _find_runs(sorted(agents)):
-            span = (first << AGENT_SHIFT, end << AGENT_SHIFT)
-            rows = self.ask(f"SELECT * FROM snapshots WHERE key IN ({latest})", *span)
-            snapshots = {row.key >> AGENT_SHIFT: row for row in self._check(Snapshot, "a snapshot", rows)}
-            records: dict[int, list[Row]] = {}
-            # Another process may store a later snapshot meanwhile; the records must follow these.
-            keys = [snapshot.key for snapshot in snapshots.values()]
-            condition = f"WHERE snapshots.key IN ({', '.join('?' * len(keys))}) ORDER BY records.key"
-            found = self.ask(f"{sql} {condition}", *keys) if keys else []
-            for row in self._check(Row, "a record of agent {agent}", found):
-                records.setdefault(row.key >> AGENT_SHIFT, []).append(row)
-            for agent in range(first, end):
+        """Read the latest snapshot of each agent, with the record before it, if it is there, and all after it."""
+        for some in _split(agents):
+            latest = (
+                f"SELECT (SELECT max(key) FROM snapshots {_OF_AGENT}) FROM agents WHERE id {_among(some)}"
+            )
+            found = self._read("snapshots", f"WHERE key IN ({latest})", *some)
+            snapshots = {snapshot.agent: snapshot for snapshot in found}
+            for agent in some:
                 if agent not in snapshots:
                     raise self.damage(f"agent {agent} has no snapshot")
-                yield snapshots[agent], records.get(agent, [])
+            # Another process may store a later snapshot meanwhile; the records must follow these.
+            keys = [snapshot.key for snapshot in snapshots.values()]
+            records: dict[int, list[Row]] = {agent: [] for agent in some}
+            for row in self._read("records", f"{_FROM_SNAPSHOTS} {_among(keys)} ORDER BY records.key", *keys):
+                records[row.agent].append(row)
+            for agent in some:
+                yield snapshots[agent], records[agent]
 
     def prune(self, agent: int, n: int, keep: float | None) -> None:
         """Remove the records before the last snapshot whose number is at most ``n`` and whose age is at least ``keep``.
@@ -486,11 +495,11 @@ class Store(ABC):
 
         def forget() -> None:
             self.lock_agents([agent])
-            sql = "SELECT key, at FROM snapshots WHERE key >= ? AND key <= ? ORDER BY key DESC"
-            first = _find_old(self.ask(sql, low, low | n), keep)
+            sql = f"SELECT key, at FROM snapshots {_WITHIN} ORDER BY key DESC"
+            first = _find_old(self.ask(sql, low, (low | n) + 1), keep)
             if first is not None:
                 for table in ("snapshots", "records"):
-                    self.write(f"DELETE FROM {table} WHERE key >= ? AND key < ?", low, first)
+                    self.ask(f"DELETE FROM {table} {_WITHIN}", low, first)
 
         self.transact(forget)
 
@@ -515,21 +524,17 @@ class Store(ABC):
         self._copy(target)
 
     def _copy(self, target: Path) -> None:
-        copy = open_store(target)
         try:
-            with self.one_moment():
+            with open_store(target) as copy, self.one_moment():
                 copy.transact(lambda: self._copy_tables(copy))
         except BaseException:
-            copy.close()
             target.unlink(missing_ok=True)
             raise
-        copy.close()
 
     def _copy_tables(self, to: "Store") -> None:
         for table in ("agents", "records", "snapshots"):
-            names = schema.FORMS[table]._fields
-            columns = ", ".join(f'"{name}"' for name in names)
-            sql = f"SELECT {columns} FROM {table} WHERE {names[0]} > ? ORDER BY {names[0]} LIMIT {ROWS_PER_COPY}"
+            key = schema.FORMS[table]._fields[0]
+            sql = f"SELECT {COLUMNS[table]} FROM {table} WHERE {key} > ? ORDER BY {key} LIMIT {ROWS_PER_COPY}"
             last = -1
             while rows := self.ask(sql, last):
                 to.insert(table, rows)
@@ -568,13 +573,9 @@ def _split(values: Sequence[Any]) -> Iterator[Sequence[Any]]:
         yield values[first : first + AGENTS_PER_QUERY]
 
 
-def _find_runs(ids: Sequence[int]) -> Iterator[tuple[int, int]]:
-    """Split sorted ids into short runs of consecutive ones, each given by its first id and the one after its last."""
-    start = 0
-    for i in range(1, len(ids) + 1):
-        if i == len(ids) or ids[i] != ids[i - 1] + 1 or i - start == AGENTS_PER_QUERY:
-            yield ids[start], ids[i - 1] + 1
-            start = i
+def _among(values: Sequence[Any]) -> str:
+    """Write the condition that a column has one of these values."""
+    return f"IN ({', '.join('?' * len(values))})"
 
 
 def _find_old(snapshots: Sequence[tuple[int, float]], keep: float | None) -> int | None:

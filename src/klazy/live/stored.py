@@ -5,7 +5,7 @@ The agents of a fleet play in one compiled call, and a call is one transaction.
 
 import json
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
@@ -16,11 +16,10 @@ import numpy as np
 
 from klazy.base.checks import Array, InvalidInput, real_array
 from klazy.kernels import codes
-from klazy.learners import Delayed, Learner
+from klazy.learners import Learner
 from klazy.live.guards import Guards
 from klazy.live.records import (
     AGENT_SHIFT,
-    DELETE,
     NUMBER_TYPE,
     RESTORE,
     ROUND,
@@ -66,16 +65,21 @@ class StoredAgent:
         self._base = agent.id << AGENT_SHIFT
         self.n = 0
         self.last: int | None = None
-        self.deleted = False
         # A stale state was interrupted while a round was applied, and must be read again.
         self.is_stale = True
-        self._next_snapshot = 0
+        # The record before which the last snapshot was taken; -1 if that was on another kind of machine.
+        self.saved = 0
         self._seconds = 0.0
 
     @property
     def key(self) -> int:
         """The key of the next record."""
         return self._base | self.n
+
+    @property
+    def deleted(self) -> bool:
+        """Whether it takes no rounds."""
+        return self.state.deleted
 
     # Rounds
 
@@ -89,13 +93,13 @@ class StoredAgent:
             try:
                 if self.is_stale:
                     self.reload()
-                if self.n >= self._next_snapshot or self._seconds > SNAPSHOT_SECONDS:
+                if self.n - self.saved >= SNAPSHOT_ROUNDS or self._seconds > SNAPSHOT_SECONDS:
                     self.snapshot_if_due()
                 start = perf_counter()
                 record = make(self.state, id=id)
                 if record is None:
                     return self.state.x
-                if self.deleted and record.kind != RESTORE:
+                if self.state.deleted and record.kind != RESTORE:
                     raise InvalidInput(
                         f"The agent {self.agent.name!r} was deleted. Restore it with agent.restore()."
                     )
@@ -119,7 +123,7 @@ class StoredAgent:
                 if made is not None:
                     return made
                 # Late feedback does not end the round.
-                is_same_round = self.state.t == now and isinstance(self.state.learner, Delayed)
+                is_same_round = self.state.t == now and self.state.can_wait
                 if not retry and not is_same_round:
                     raise self._explain_race(now) from None
 
@@ -162,22 +166,11 @@ class StoredAgent:
         self.state.apply(outcome)
         self.last = row[_CHECKSUM]
         self.n += 1
-        kind = row[1]
-        if kind >= DELETE:
-            self.deleted = kind == DELETE
         self.is_stale = False
 
-    def freeze(self, is_frozen: bool, reason: str) -> None:
-        """Play the present point from now on, or follow the learner again."""
-        self.end(lambda state, id: state.record_freeze(is_frozen, reason))
-
-    def delete(self, reason: str) -> None:
-        """Take no more rounds."""
-        self.end(lambda _, id: None if self.deleted else Record(DELETE, note=reason))
-
-    def restore(self, reason: str) -> None:
-        """Take rounds again."""
-        self.end(lambda _, id: Record(RESTORE, note=reason) if self.deleted else None)
+    def change(self, kind: int, reason: str) -> None:
+        """Freeze the agent or resume it, delete or restore it."""
+        self.end(lambda state, id: state.record_change(kind, reason))
 
     # History
 
@@ -185,8 +178,10 @@ class StoredAgent:
         """Read what other processes have written since."""
         snapshot = self.store.read_last_snapshot(self.agent.id)
         if snapshot.n > self.n or self.is_stale or not self._has_seen(snapshot):
-            self.begin(snapshot, self.store.find_checksums([snapshot.key - 1]))
-        self.replay(self.store.read_records(self.agent.id, self.n))
+            ((snapshot, rows),) = self.store.read_latest([self.agent.id])
+            self.replay(self.begin(snapshot, rows))
+        else:
+            self.replay(self.store.read_records(self.agent.id, self.n))
 
     def _has_seen(self, snapshot: Snapshot) -> bool:
         """Return True if the store still has what this agent has seen; a database may be restored under it."""
@@ -195,17 +190,26 @@ class StoredAgent:
         key = self.key - 1
         return self.store.find_checksums([key]).get(key) == self.last
 
-    def begin(self, snapshot: Snapshot, checksums: Mapping[int, int]) -> None:
-        """Begin with the state of a snapshot; ``checksums`` has that of the record before it, if it is there."""
+    def begin(self, snapshot: Snapshot, rows: Sequence[Row]) -> Sequence[Row]:
+        """Begin with the state of a snapshot; return the records after it.
+
+        ``rows`` has these, and in front of them the record before the snapshot, unless it was pruned.
+        """
+        last = None
+        if rows and rows[0].key < snapshot.key:
+            last = rows[0].checksum
+            rows = rows[1:]
+        elif snapshot.n:
+            first = self.store.find_first_record(self.agent.id)
+            if first is not None and first < snapshot.n:
+                raise self.store.damage(f"record {snapshot.n - 1} of {self.agent.name!r} is missing")
         self.is_stale = True
         self.state = rebuild_agent(self.agent, snapshot)
         self.n = snapshot.n
-        self.last = checksums.get(snapshot.key - 1)
-        # Deleted agents have no new snapshots.
-        self.deleted = False
-        self._next_snapshot = self.n + SNAPSHOT_ROUNDS
-        self._seconds = 0.0
+        self.last = last
+        self.note_snapshot()
         self.is_stale = False
+        return rows
 
     def replay(self, rows: Iterable[Row]) -> None:
         """Compute and apply records of the store. Each must give the decision made then, up to rounding on another machine."""
@@ -235,11 +239,6 @@ class StoredAgent:
         seen = None if self.last is None else (self.n - 1, self.last)
         return not self.is_stale and self.store.find_last_record(self.agent.id) == seen
 
-    def catch_up(self) -> None:
-        """Read what other processes have written since, if anything."""
-        if not self.is_current():
-            self.reload()
-
     def copy(self) -> Self:
         """Return an agent that changes independently of this one."""
         copied = type(self).__new__(type(self))
@@ -255,18 +254,18 @@ class StoredAgent:
 
     def snapshot_if_due(self) -> None:
         """Store the present state if many rounds would have to be replayed without it."""
-        is_due = self.n >= self._next_snapshot or self._seconds > SNAPSHOT_SECONDS
+        is_due = self.n - self.saved >= SNAPSHOT_ROUNDS or self._seconds > SNAPSHOT_SECONDS
         if is_due and not self.deleted:
             self.take_snapshot()
             self.prune()
 
     def take_snapshot(self) -> None:
         """Store the present state, so that what came before is not replayed again."""
-        if not self.deleted:
-            # Another process that has gone on takes its own.
-            with suppress(TakenError):
-                self.store.put_snapshots([self.make_snapshot()], [self.last])
-        self._next_snapshot = self.n + SNAPSHOT_ROUNDS
+        take_snapshots(self.store, [self])
+
+    def note_snapshot(self) -> None:
+        """Count rounds and seconds from here on."""
+        self.saved = self.n
         self._seconds = 0.0
 
     def prune(self) -> None:
@@ -278,17 +277,29 @@ class StoredAgent:
 
     def close(self) -> None:
         """Leave a snapshot of the present state, and close the store."""
-        has_played = self.n > self._next_snapshot - SNAPSHOT_ROUNDS
-        close_store(self.store, self.take_snapshot if has_played and not self.is_stale else None)
+        close_agents(self.store, [self])
 
 
-def close_store(store: Store, take_snapshots: Callable[[], None] | None) -> None:
-    """Close a store after a last snapshot."""
+def take_snapshots(store: Store, agents: Sequence[StoredAgent]) -> None:
+    """Store the present states of agents, but of deleted ones."""
+    alive = [agent for agent in agents if not agent.deleted]
+    # Another process that has gone on takes its own.
+    with suppress(TakenError):
+        store.put_snapshots([agent.make_snapshot() for agent in alive], [agent.last for agent in alive])
+    for agent in agents:
+        agent.note_snapshot()
+
+
+def close_agents(store: Store, agents: Sequence[StoredAgent]) -> None:
+    """Leave snapshots of agents that have played since their last ones, and close their store."""
     if store.closed or store.inherited:
         return
     try:
-        if take_snapshots is not None and not store.read_only:
-            take_snapshots()
+        played = [
+            agent for agent in agents if agent.n > agent.saved and not (agent.is_stale or agent.deleted)
+        ]
+        if played and not store.read_only:
+            take_snapshots(store, played)
     except InvalidInput:
         # The file was moved or is full. Every round is in it.
         pass
@@ -310,7 +321,7 @@ def rebuild_agent(agent: AgentRow, snapshot: Snapshot) -> AgentState:
 
 def open_agent(
     path: str | Path,
-    start: Learner[Any] | AgentState | None,
+    start: AgentState | None,
     name: str,
     given: dict[str, Any],
     engine: str,
@@ -319,36 +330,20 @@ def open_agent(
     keep: int | timedelta | None,
     **options: Any,
 ) -> StoredAgent:
-    """Open the agent of this name as it was after its last record, or create one.
+    """Open the agent of this name as it was after its last record, or create one that starts as another one is.
 
-    A new one starts with a learner and the ``given`` arguments of :class:`RowSpec`, or with all that another agent is.
+    An existing one must have the ``given`` arguments of :class:`RowSpec`, as far as they are not None, and the engine.
     """
     check_name(name)
     if keep is not None:
         _check_keep(keep)
-    learner = None
-    spec = None
-    if isinstance(start, AgentState):
-        learner = start.learner
-        spec = start.spec
-        given = vars(spec)
-    elif start is not None:
-        learner = start
-        spec = RowSpec.build(learner, **given)
-        if state is not None:
-            learner.check_state(state)
-        start = AgentState(learner, engine, state, guards, spec)
-    store = open_store(path, new=learner is not None, **options)
+    store = open_store(path, new=start is not None, **options)
     try:
-        found = store.find_agent(name)
-        if found is not None and state is not None:
+        if state is not None and store.find_agent(name) is not None:
             raise InvalidInput(f"state is for a new agent, and {name!r} exists already. Leave the state out.")
-        if found is None:
-            found = create_agent(store, name, start)
+        (found,) = find_or_create(store, [name], start)
         stored = revive_agent(store, found, keep)
-        if spec is None and [name for name in given if given[name] is not None]:
-            spec = RowSpec.build(stored.state.learner, **given)
-        _require_same(stored, learner, spec, given, engine)
+        _require_same(stored, start, given, engine)
         if guards is not None and not store.read_only:
             stored.end(lambda state, id: state.record_guards(guards))
     except BaseException:
@@ -377,64 +372,54 @@ def _check_keep(keep: Any) -> None:
         )
 
 
-def create_agent(store: Store, name: str, state: AgentState | None) -> AgentRow:
-    """Create an agent, or find the one that another process has created meanwhile."""
-    if state is None or store.read_only:
-        raise InvalidInput(
-            f"No agent named {name!r} in {store.path}. "
-            "Give a learner to create it; `klazy agents` lists the existing ones."
-        )
-    with suppress(TakenError):
-        store.create_agents([name], *describe_start(state), tuple(state.ids), state.x.tobytes())
-    found = store.find_agent(name)
-    if found is None:
-        raise store.damage(f"the row of agent {name!r} is missing, though it was just written")
-    return found
-
-
-def describe_start(state: AgentState) -> tuple[str, tuple[int, float, float, str]]:
-    """Return the configuration and the first snapshot of a new agent."""
-    paid = (state.hitting, state.switching) if state.knows_costs else (0.0, 0.0)
-    configuration = json.dumps(state.describe_configuration())
-    return configuration, (state.t, *paid, json.dumps(state.describe_state()))
+def find_or_create(store: Store, names: Sequence[str], start: AgentState | None) -> list[AgentRow]:
+    """Find the agents of these names; create those that are missing, all with the state ``start``."""
+    # Another process may create some of them meanwhile; then those that are still missing are tried again.
+    while True:
+        found = store.find_agents(names)
+        missing = [name for name in names if name not in found]
+        if not missing:
+            return [found[name] for name in names]
+        if start is None or store.read_only:
+            raise InvalidInput(
+                f"No agent named {missing[0]!r} in {store.path}. "
+                "Give a learner to create it; `klazy agents` lists the existing ones."
+            )
+        paid = (start.hitting, start.switching) if start.knows_costs else (0.0, 0.0)
+        configuration = json.dumps(start.describe_configuration())
+        snapshot = (start.t, *paid, json.dumps(start.describe_state()))
+        with suppress(TakenError):
+            store.create_agents(missing, configuration, snapshot, tuple(start.ids), start.x.tobytes())
 
 
 def revive_agent(store: Store, agent: AgentRow, keep: int | timedelta | None = None) -> StoredAgent:
     """Return an agent as it was after its last record."""
-    snapshot = store.read_last_snapshot(agent.id)
+    ((snapshot, rows),) = store.read_latest([agent.id])
     stored = StoredAgent(store, agent, keep)
-    stored.begin(snapshot, store.find_checksums([snapshot.key - 1]))
+    rows = stored.begin(snapshot, rows)
     where = f"{agent.name!r} in {store.path}"
-    if stored.n and stored.last is None:
-        first = store.find_first_record(agent.id)
-        if first is not None and first < stored.n:
-            raise store.damage(f"record {stored.n - 1} of {agent.name!r} is missing")
-    machine = json.loads(snapshot.about).get("machine", {})
-    is_of_here = warn_of_another_machine(machine, stored.state.engine, where, stacklevel=4)
-    stored.replay(store.read_records(agent.id, stored.n))
+    is_of_here = warn_of_another_machine(stored.state.machine, stored.state.engine, where, stacklevel=4)
+    stored.replay(rows)
     if not store.read_only and not is_of_here:
         stored.take_snapshot()
     return stored
 
 
-def _require_same(
-    stored: StoredAgent, learner: Any, spec: RowSpec | None, given: dict[str, Any], engine: str
-) -> None:
+def _require_same(stored: StoredAgent, start: AgentState | None, given: dict[str, Any], engine: str) -> None:
     """Raise an error if an agent was opened with arguments that it does not have."""
     state = stored.state
-    name = "learner"
-    here: Any = state.learner
-    value = learner
+    spec = RowSpec.build(state.learner, **given) if start is None else start.spec
+    found = state.spec.find_difference(spec, given)
     remedy = "Leave it out, or choose another name."
-    if learner is None or learner == state.learner:
-        found = None if spec is None else state.spec.find_difference(spec, given)
-        if found is not None:
-            name, here = found
-            value = given[name]
-        elif engine not in ("auto", state.engine):
-            name, here, value, remedy = "engine", state.engine, engine, "Leave it out."
-        else:
-            return
+    if start is not None and start.learner != state.learner:
+        name, here, value = "learner", state.learner, start.learner
+    elif found is not None:
+        name, here = found
+        value = given[name]
+    elif engine not in ("auto", state.engine):
+        name, here, value, remedy = "engine", state.engine, engine, "Leave it out."
+    else:
+        return
     raise InvalidInput(
         f"{name} must be {here!r}, as stored for {stored.agent.name!r} in {stored.store.path}, "
         f"got {value!r}. {remedy}"
@@ -447,17 +432,17 @@ def _require_same(
 class StoredFleet:
     """Agents of a store that have one learner."""
 
-    def __init__(self, store: Store, agents: Sequence[AgentRow], state: AgentState) -> None:
+    def __init__(self, store: Store, agents: Sequence[AgentRow], learner: Learner[Any] | None) -> None:
         self.store = store
         self.names = tuple(agent.name for agent in agents)
-        self.learner = state.learner
-        self._start = state
         self.members = [StoredAgent(store, agent) for agent in agents]
-        self._places = {agent.id: i for i, agent in enumerate(agents)}
-        self._snapshots = [-1] * len(agents)
+        self._given = learner
         self._machines: dict[str, bool] = {}
+        # Configurations of agents that can play in the fleet.
+        self._alike: set[str] = set()
         self._calls = 0
         self.reload()
+        self.learner = self.members[0].state.learner
 
     def gather(self, which: Sequence[int] | None = None) -> Array:
         """Return the numbers of all agents, or of some, a row each."""
@@ -488,7 +473,7 @@ class StoredFleet:
     def _update(self, g: Array, which: list[int], id: str) -> Array:
         from klazy.kernels.fleet import play_fleet
 
-        state: Any = self._start
+        state: Any = self.members[0].state
         forms = self.gather(which)
         rounds = forms[:, codes.T].astype(np.int64).tolist()
         played = forms[:, state.layout.x].copy()
@@ -537,43 +522,66 @@ class StoredFleet:
 
     def reload(self) -> None:
         """Read every agent again that has changed in the store."""
-        for snapshot, rows in self.store.read_latest(list(self._places)):
-            i = self._places[snapshot.key >> AGENT_SHIFT]
-            member = self.members[i]
+        latest = self.store.read_latest([member.agent.id for member in self.members])
+        for member, (snapshot, rows) in zip(self.members, latest, strict=True):
             last = rows[-1].checksum if rows else None
             key = rows[-1].key + 1 if rows else snapshot.key
             if not member.is_stale and member.key == key and member.last == last:
                 continue
-            machine = json.loads(snapshot.about)["machine"]
-            text = json.dumps(machine)
-            if text not in self._machines:
-                where = f"{member.agent.name!r} in {self.store.path}"
-                self._machines[text] = warn_of_another_machine(machine, "compiled", where, stacklevel=5)
-            self._snapshots[i] = snapshot.n if self._machines[text] else -1
-            member.begin(snapshot, {row.key: row.checksum for row in rows[:1]})
-            member.replay(row for row in rows if row.key >= snapshot.key)
-            _require_plain(member.state, member.agent.name)
-        if -1 in self._snapshots:
+            member.replay(member.begin(snapshot, rows))
+            if member.state.guards is not None or member.agent.configuration not in self._alike:
+                self._require_alike(member)
+                self._alike.add(member.agent.configuration)
+            if not self._is_of_here(member):
+                member.saved = -1
+        if any(member.saved < 0 for member in self.members):
             # From here on, rounds are computed on this machine.
             self.take_snapshots()
 
+    def _is_of_here(self, member: StoredAgent) -> bool:
+        """Return True if this kind of machine wrote an agent's snapshot; warn once of each other kind."""
+        machine = member.state.machine
+        text = json.dumps(machine)
+        if text not in self._machines:
+            where = f"{member.agent.name!r} in {self.store.path}"
+            self._machines[text] = warn_of_another_machine(machine, "compiled", where, stacklevel=6)
+        return self._machines[text]
+
+    def _require_alike(self, member: StoredAgent) -> None:
+        """Raise an error unless an agent's round is a call of the fleet's kernel, at the fleet's prices."""
+        name = member.agent.name
+        state = member.state
+        has = None
+        if state.engine != "compiled":
+            has = "runs without a kernel"
+        elif state.spec.costs is not None:
+            has = f"takes rows for costs={state.spec.costs!r}"
+        elif state.guards is not None:
+            has = "has guards"
+        if has is not None:
+            raise InvalidInput(f"Fleet.open cannot play {name!r}, which {has}. Open it with Agent.open.")
+        where = f"{name!r} in {self.store.path}"
+        first = self.members[0].state
+        learner = self._given or first.learner
+        if state.learner != learner:
+            raise InvalidInput(
+                f"learner must be {state.learner!r}, as stored for {where}, got {learner!r}. "
+                "Leave it out, or choose other names."
+            )
+        if state.movement != first.movement:
+            raise InvalidInput(
+                f"The movement of {where} is {state.movement!r}, that of the others {first.movement!r}. "
+                "Choose other names."
+            )
+
     def take_snapshots(self) -> None:
         """Store the present states of all agents that have played since their last snapshot."""
-        moved = [i for i, member in enumerate(self.members) if member.n > self._snapshots[i]]
-        members = [self.members[i] for i in moved if not self.members[i].deleted]
-        # Another process that has gone on takes its own.
-        with suppress(TakenError):
-            self.store.put_snapshots(
-                [member.make_snapshot() for member in members], [member.last for member in members]
-            )
-        for i in moved:
-            self._snapshots[i] = self.members[i].n
+        take_snapshots(self.store, [member for member in self.members if member.n > member.saved])
         self._calls = 0
 
     def close(self) -> None:
         """Leave snapshots of the present states, and close the store."""
-        is_stale = any(member.is_stale for member in self.members)
-        close_store(self.store, None if is_stale else self.take_snapshots)
+        close_agents(self.store, self.members)
 
 
 def open_fleet(
@@ -582,82 +590,26 @@ def open_fleet(
     """Open the agents of these names as they were after their last records, or create them."""
     store = open_store(path, new=learner is not None, **options)
     try:
-        agents = _find_alike(store, learner) if names is None else _find_or_create(store, learner, names)
-        return StoredFleet(store, agents, _find_start(agents, learner, store))
+        if names is None:
+            return StoredFleet(store, _find_alike(store, learner), learner)
+        start = None if learner is None else AgentState(learner, "compiled")
+        return StoredFleet(store, find_or_create(store, names, start), learner)
     except BaseException:
         store.close()
         raise
-
-
-def _require_plain(state: AgentState, name: str) -> None:
-    """Raise an error unless a call of the kernel is all of an agent's round."""
-    has = None
-    if state.engine != "compiled":
-        has = "runs without a kernel"
-    elif state.spec.takes_rows:
-        has = f"takes rows for costs={state.spec.costs!r}"
-    elif state.guards is not None:
-        has = "has guards"
-    if has is not None:
-        raise InvalidInput(f"Fleet.open cannot play {name!r}, which {has}. Open it with Agent.open.")
 
 
 def _find_alike(store: Store, learner: Learner[Any] | None) -> list[AgentRow]:
     """Return all agents that can play in the fleet of a learner, by default that of the first of them."""
     found = []
     for agent in store.list_agents():
-        data = json.loads(agent.configuration)
-        is_guarded = "guards" in json.loads(store.read_last_snapshot(agent.id).about)
-        if data["engine"] != "compiled" or "costs" in data or is_guarded:
-            continue
-        if learner is None:
-            learner = Learner.from_dict(data["learner"])
-        if data["learner"] == learner.to_dict():
-            found.append(agent)
+        about = json.loads(agent.configuration) | json.loads(store.read_last_snapshot(agent.id).about)
+        if about["engine"] == "compiled" and not about.keys() & {"costs", "guards"}:
+            learner = learner or Learner.from_dict(about["learner"])
+            if about["learner"] == learner.to_dict():
+                found.append(agent)
     if not found:
         raise InvalidInput(
             f"{store.path} has no agents that can play as a fleet. Give a learner and the names of new agents."
         )
     return found
-
-
-def _find_or_create(store: Store, learner: Learner[Any] | None, names: tuple[str, ...]) -> list[AgentRow]:
-    # Another process may create some of them meanwhile; then those that are still missing are tried again.
-    while True:
-        found = store.find_agents(names)
-        missing = [name for name in names if name not in found]
-        if not missing:
-            return [found[name] for name in names]
-        if learner is None:
-            raise InvalidInput(
-                f"No agent named {missing[0]!r} in {store.path}. "
-                "Give a learner to create it; `klazy agents` lists the existing ones."
-            )
-        with suppress(TakenError):
-            store.create_agents(missing, *describe_start(AgentState(learner, "compiled")))
-
-
-def _find_start(agents: Sequence[AgentRow], learner: Learner[Any] | None, store: Store) -> AgentState:
-    """Return the state of a new agent of the fleet; all agents must have its learner."""
-    state = None
-    known: set[str] = set()
-    for agent in agents:
-        if agent.configuration in known:
-            continue
-        found = rebuild_agent(agent, store.read_last_snapshot(agent.id))
-        _require_plain(found, agent.name)
-        state = state or found
-        where = f"{agent.name!r} in {store.path}"
-        if found.learner != (learner or state.learner):
-            raise InvalidInput(
-                f"learner must be {found.learner!r}, as stored for {where}, got {learner or state.learner!r}. "
-                "Leave it out, or choose other names."
-            )
-        if found.movement != state.movement:
-            raise InvalidInput(
-                f"The movement of {where} is {found.movement!r}, that of the others {state.movement!r}. "
-                "Choose other names."
-            )
-        known.add(agent.configuration)
-    assert state is not None
-    return state

@@ -17,8 +17,9 @@ from starlette.responses import JSONResponse, Response
 import klazy
 from klazy.base.checks import InvalidInput
 from klazy.live.inspection import describe_agent
+from klazy.live.records import DELETE, FREEZE, RESTORE, RESUME
 from klazy.live.state import AgentState, Overtaken
-from klazy.live.stored import StoredAgent, create_agent
+from klazy.live.stored import StoredAgent, find_or_create
 from klazy.serve import problems, schemas
 from klazy.serve.access import AccessMiddleware
 from klazy.serve.creating import build_state, check_path_name
@@ -265,22 +266,22 @@ def _list_agent_paths(service: Service) -> APIRouter:
     @router.post("/agents/{name}/freeze", **summary, **WRITER)
     async def freeze_agent(name: Name, body: schemas.Reason) -> Response:
         """Play the current decision until resume, while the learner goes on learning; the agent must have guards."""
-        return await make_change(name, lambda agent: agent.freeze(True, body.reason))
+        return await make_change(name, lambda agent: agent.change(FREEZE, body.reason))
 
     @router.post("/agents/{name}/resume", **summary, **WRITER)
     async def resume_agent(name: Name, body: schemas.Reason) -> Response:
         """Let the decision follow the learner again from the next round on."""
-        return await make_change(name, lambda agent: agent.freeze(False, body.reason))
+        return await make_change(name, lambda agent: agent.change(RESUME, body.reason))
 
     @router.delete("/agents/{name}", **summary, **ADMIN)
     async def delete_agent(name: Name, reason: Annotated[str, Query(max_length=1000)] = "") -> Response:
         """Accept no more rounds; history and name stay, and restore undoes it."""
-        return await make_change(name, lambda agent: agent.delete(reason))
+        return await make_change(name, lambda agent: agent.change(DELETE, reason))
 
     @router.post("/agents/{name}/restore", **summary, **ADMIN)
     async def restore_agent(name: Name, body: schemas.Reason) -> Response:
         """Accept rounds again, from where the agent was."""
-        return await make_change(name, lambda agent: agent.restore(body.reason))
+        return await make_change(name, lambda agent: agent.change(RESTORE, body.reason))
 
     return router
 
@@ -321,7 +322,7 @@ def _create(worker: RoundWorker, name: str, state: AgentState, most: int) -> tup
         if worker.store.count_agents() >= most:
             detail = f"The store has at most {most} agents, deleted ones included. Start the service with --agents."
             raise Problem(403, detail)
-        create_agent(worker.store, name, state)
+        find_or_create(worker.store, [name], state)
         return True, describe_agent(worker.find(name))
     agent = worker.find_to_write(name)
     if agent.deleted:

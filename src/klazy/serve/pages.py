@@ -12,7 +12,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from klazy.base.checks import Array, InvalidInput
 from klazy.base.html import render
 from klazy.base.svg import draw_chart, draw_sparkline
-from klazy.live.records import Row
+from klazy.live.records import FREEZE, RESUME, Row
 from klazy.live.rows import RowSpec
 from klazy.serve.access import COOKIE, count_wrong_token
 from klazy.serve.problems import Problem, explain_failure
@@ -80,8 +80,8 @@ def add_pages(app: FastAPI, service: Service) -> None:
         name = request.path_params["name"]
         allow(request, "writer", name)
         reason = (await _read_field(request, "reason"))[:1000]
-        is_frozen = request.url.path.endswith("/freeze")
-        await change(service, name, lambda agent: agent.freeze(is_frozen, reason))
+        kind = FREEZE if request.url.path.endswith("/freeze") else RESUME
+        await change(service, name, lambda agent: agent.change(kind, reason))
         return RedirectResponse(f"/page/{quote(name, safe='')}", 303)
 
     def answer_in_html(answer: Answer) -> Answer:

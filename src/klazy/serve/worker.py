@@ -339,7 +339,7 @@ class RoundWorker:
             # It may have been made again after the store had gone back.
             agent = revive_agent(self.store, listed)
         else:
-            agent.catch_up()
+            agent.reload()
         seen = self._seen.get(name)
         if seen is not None and not self._follows(agent, seen):
             self._note_lost(name)
