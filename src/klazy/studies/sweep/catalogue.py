@@ -25,6 +25,7 @@ from klazy.sets import ConvexSet, L2Ball
 from klazy.studies.installed import list_installed, load_installed
 
 Point = dict[str, Any]  # the value of every key
+Cell = tuple[str, Point]  # the name of a recipe or a rule, and the values of its parameters
 CONTEXT = ("seed", "domain", "T", "G", "movement", "move_cost", "family", "start", "prior", "hints")
 # A rule with a sigma takes one of these: sigma, 1 / sigma, or c for sigma_t = sqrt(t / c).
 STEP_SIZES = ("sigma", "learning_rate", "c")

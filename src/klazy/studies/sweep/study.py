@@ -6,6 +6,7 @@ a list, or a space such as ``{ logspace = [0.1, 100, 16] }``.
 
 import difflib
 import itertools
+import math
 import tomllib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -32,7 +33,7 @@ from pydantic_core import PydanticCustomError
 
 from klazy.base.checks import InvalidInput
 from klazy.base.options import write_option
-from klazy.studies.sweep.catalogue import LEARNER_RULES, STEP_SIZES, Point, check_point, find_entry
+from klazy.studies.sweep.catalogue import LEARNER_RULES, STEP_SIZES, Cell, check_point, find_entry
 
 CURVE_POINTS = 200  # of a curve
 MOST_VALUES = 100_000  # of a grid
@@ -117,16 +118,20 @@ AXES: dict[Any, Any] = {
 
 @dataclass(frozen=True)
 class Spec:
-    """A recipe or a rule, by name, and the values of each of its parameters."""
+    """A recipe or a rule, by name, and the values of each of its parameters; iterate over their combinations."""
 
     kind: str
     name: str
     axes: dict[str, tuple[Any, ...]]
 
-    def list_points(self) -> Iterator[Point]:
-        """Yield every combination of values."""
+    @property
+    def count(self) -> int:
+        """The number of combinations."""
+        return math.prod(map(len, self.axes.values()))
+
+    def __iter__(self) -> Iterator[Cell]:
         for values in itertools.product(*self.axes.values()):
-            yield dict(zip(self.axes, values, strict=True))
+            yield self.name, dict(zip(self.axes, values, strict=True))
 
     def to_dict(self) -> dict[str, Any]:
         """Return the table of the study."""
