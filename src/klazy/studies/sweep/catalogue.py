@@ -99,13 +99,10 @@ _RULES = (
     "Fixed FollowTheLeader LastValue MovingAverage Periodic MinimumHold DeadBand"
 )
 _MEMORY_RULES = (learners.Decay, learners.Clip, learners.Event, learners.Clock)
-RECIPES: dict[str, CatalogueEntry] = {}
-for _name in _RECIPES.split():
-    RECIPES[_name] = _make_entry(getattr(sequences, _name), context=("seed",))
+_MAKERS = vars(presets) | vars(learners)
+RECIPES = {name: _make_entry(getattr(sequences, name), context=("seed",)) for name in _RECIPES.split()}
 RECIPES["square_wave"] = _make_entry(_make_wave, context=("seed",))
-LEARNER_RULES: dict[str, CatalogueEntry] = {}
-for _name in _RULES.split():
-    LEARNER_RULES[_name] = _make_entry(getattr(learners, _name, None) or getattr(presets, _name))
+LEARNER_RULES = {name: _make_entry(_MAKERS[name]) for name in _RULES.split()}
 LEARNER_RULES |= {memory.__name__: _make_memory_entry(memory) for memory in _MEMORY_RULES}
 
 
@@ -189,21 +186,14 @@ def make_learner(
     T and G, the largest norm of a gradient, are those of the sequence: a generous hint, which ensembles of the theory need.
     """
     found = find_entry(rule, "rule")
-    facts: dict[str, Callable[[], Any]] = {
-        "domain": lambda: domain,
-        "T": lambda: costs.T,
-        "G": lambda: _find_largest_gradient(rule, costs),
-        "movement": lambda: movement,
-        "move_cost": lambda: movement.weight,
-        "family": lambda: costs.family,
-    }
-    given = {name: facts[name]() for name in found.context if name in facts}
-    point = dict(point)
-    if "c" in found.parameters and "sigma" in found.parameters:
-        c = point.pop("c", None)
-        if c is not None:
-            point["sigma"] = Sqrt(c)
-    made = found.make(**given, **point)
+    facts = {"domain": domain, "T": costs.T, "family": costs.family}
+    facts |= {"movement": movement, "move_cost": movement.weight}
+    if "G" in found.context:
+        facts["G"] = _find_largest_gradient(rule, costs)
+    given = {name: facts[name] for name in found.context if name in facts} | point
+    if "c" in point and "sigma" in found.parameters:
+        given["sigma"] = Sqrt(given.pop("c"))
+    made = found.make(**given)
     if not isinstance(made, Learner):
         raise InvalidInput(f"{rule} must return a klazy.types.Learner, got {type(made).__name__}.")
     return made
