@@ -58,17 +58,15 @@ class Section:
         """Return all of it as plain values, from which :class:`Stored` is made."""
         import polars
 
-        captions = {}
         figures = {}
-        for name, (figure, caption) in self.figures.items():
-            captions[name] = caption
+        for name, (figure, _) in self.figures.items():
             forms = {"svg": make_svg(figure, name), "png": make_png(figure)}
             figures[name] = {form: b64encode(data).decode() for form, data in forms.items()}
         return {
             "title": self.title,
             "text": self.text,
             "tables": {name: polars.DataFrame(rows).to_dicts() for name, rows in self.tables.items()},
-            "captions": captions,
+            "captions": {name: caption for name, (_, caption) in self.figures.items()},
             "figures": figures,
             "note": self.note,
         }
@@ -97,15 +95,15 @@ class Stored:
         """
         import polars
 
-        folder = self.folder
+        folder = self.folder.absolute()
         if folder.parent.is_symlink():
-            raise InvalidInput(f"{folder.parent} must be a folder, got a link. Remove it.")
+            raise InvalidInput(f"{self.folder.parent} must be a folder, got a link. Remove it.")
         if folder.is_symlink():
             folder.unlink()
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
         for name, rows in self.tables.items():
-            polars.DataFrame(rows).write_parquet(folder.absolute() / f"{name}.parquet")
+            polars.DataFrame(rows).write_parquet(folder / f"{name}.parquet")
         for name, forms in self.figures.items():
             for form in forms:
                 (folder / f"{name}.{form}").write_bytes(self.read_figure(name, form))

@@ -38,15 +38,14 @@ def draw_cells(cells: "polars.DataFrame", label: str, x: str | None = None, y: s
         )
     own = [name for name in free if name in LEARNER_COLUMNS]
     given = [name for name in free if name in SETTING]
-    if x is not None and y is not None:
-        yield from _draw_heats(cells, label, x, y)
-        return
+    pairs = list(itertools.combinations(own, 2)) or list(itertools.product(given, own))
+    names = given or own
     if x is not None:
-        yield from _draw_lines(cells, label, x)
-        return
-    for across, up in [*itertools.combinations(own, 2)] or [*itertools.product(given, own)]:
+        pairs = [] if y is None else [(x, y)]
+        names = [x] if y is None else []
+    for across, up in pairs:
         yield from _draw_heats(cells, label, across, up)
-    for name in given or own:
+    for name in names:
         yield from _draw_lines(cells, label, name)
 
 
@@ -58,11 +57,9 @@ def _draw_heats(cells: "polars.DataFrame", label: str, across: str, up: str) -> 
         if across in SETTING and up in LEARNER_COLUMNS:
             sign = "/" if ratio else "-"
             shown = f"{label} {sign} the best of its column"
-        parts = {}
-        for title, some in _split_settings(group, (across, up)):
-            part = _make_heat(some, across, up, ratio)
-            if min(part.values.shape) > 1:
-                parts[title] = part
+        settings = _split_settings(group, (across, up))
+        parts = {title: _make_heat(some, across, up, ratio) for title, some in settings}
+        parts = {title: part for title, part in parts.items() if min(part.values.shape) > 1}
         file = f"{learner}-{across}-{up}".replace(":", "-")
         for name, some in _split_sheets(parts, file):
             ylabel = f"{_format_name(up)} of {learner}"
@@ -71,11 +68,8 @@ def _draw_heats(cells: "polars.DataFrame", label: str, across: str, up: str) -> 
 
 def _draw_lines(cells: "polars.DataFrame", label: str, x: str) -> Figures:
     """Yield lines over one parameter."""
-    parts = {}
-    for title, some in _split_settings(cells, (x,)):
-        part = _make_lines(some, x)
-        if len(part.x) > 1:
-            parts[title] = part
+    parts = {title: _make_lines(some, x) for title, some in _split_settings(cells, (x,))}
+    parts = {title: part for title, part in parts.items() if len(part.x) > 1}
     log = ""
     if all(_is_wide(part.x) for part in parts.values()):
         log += "x"
@@ -93,12 +87,10 @@ def _make_heat(cells: "polars.DataFrame", x: str, y: str, ratio: bool) -> show.H
     for across, up, mean in choose_best(cells, (x, y)).select(x, y, "mean").iter_rows():
         values[ys.index(up), xs.index(across)] = mean
     by_column = x in SETTING and y in LEARNER_COLUMNS
-    by = (x,) if by_column else ()
-    best = choose_best(cells, by).select(x, y, "mean").rows()
-    marked = [(ys.index(up), xs.index(across)) for across, up, _ in best]
+    best = choose_best(cells, (x,) if by_column else ()).sort(x)
+    marked = [(ys.index(up), xs.index(across)) for across, up in best.select(x, y).iter_rows()]
     if by_column:
-        by_x = {across: mean for across, _, mean in best}
-        least = np.array([by_x[across] for across in xs])
+        least = best["mean"].to_numpy()
         values = values / least if ratio else values - least
     return show.Heat(xs, ys, values, marked)
 
@@ -116,11 +108,10 @@ def _make_lines(cells: "polars.DataFrame", x: str) -> show.Lines:
             part.levels[level] = choose_best(without, ())["mean"][0]
         if not len(best):
             continue
-        mean = np.full(len(xs), np.nan)
-        half = np.full(len(xs), np.nan)
-        at = [xs.index(value) for value in best[x]]
-        mean[at] = best["mean"].to_numpy()
-        half[at] = best["half"].fill_null(0.0).to_numpy()
+        mean, half = np.full((2, len(xs)), np.nan)
+        at = np.searchsorted(xs, best[x])
+        mean[at] = best["mean"]
+        half[at] = best["half"].fill_null(0.0)
         part.lines[learner] = mean
         part.bands[learner] = (mean - half, mean + half)
         if x in LEARNER_COLUMNS:

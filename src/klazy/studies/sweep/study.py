@@ -399,7 +399,8 @@ def read_example() -> str:
 def _explain(found: ValidationError) -> InvalidInput:
     """Return the errors of a study, a line each: the key, what it must be, and its value."""
     lines = []
-    for error in found.errors():
+    errors: list[Any] = found.errors()
+    for error in errors:
         # A table has its key and its place in the list.
         key, *place = error["loc"]
         if error["type"] == "value_error":
