@@ -199,31 +199,26 @@ def draw_pareto(
     least = min(cost.values())
     apart = [each - least for each in cost.values() if each - least > TIED_SHARE * abs(least)]
     far = FARTHER * np.median(apart) if apart else np.inf
-    near = {
-        name: (switching[name], hitting[name]) for name in cost if cost[name] - least <= far or name in always
-    }
+    shown = [name for name in cost if cost[name] - least <= far or name in always]
+    near = {name: (switching[name], hitting[name]) for name in shown}
     for name, point in near.items():
         ax.plot(*point, linestyle="none", markersize=6.0, **looks[name])
-    edge = sorted(
-        point for point in near.values() if not any(_beats(other, point) for other in near.values())
-    )
+    edge: list[tuple[float, float]] = []
+    for point in sorted(near.values()):
+        if not edge or point[1] < edge[-1][1]:
+            edge.append(point)
     ax.plot(*np.transpose(edge), color=GREY, linewidth=0.8, zorder=0.0)
     named = dict(near)
     if optimum is not None:
-        ax.plot(*np.transpose([optimum]), "*", color="black", markersize=9.0)
+        ax.plot(*optimum, "*", color="black", markersize=9.0)
         named[OPTIMUM] = optimum
         looks[OPTIMUM] = {"color": "black"}
-    _draw_level(ax, min(cost[name] for name in near))
+    _draw_level(ax, least)
     if len(near) < len(cost):
         ax.set_title(f"farther away: {', '.join(name for name in cost if name not in near)}", fontsize=7)
     draw_frame(ax, "switching cost", "operating cost")
     name_points(ax, named, looks)
     return figure
-
-
-def _beats(one: tuple[float, float], other: tuple[float, float]) -> bool:
-    """Return True if one pays less than the other for deciding or for moving, and no more for the rest."""
-    return one != other and one[0] <= other[0] and one[1] <= other[1]
 
 
 def _draw_level(ax: "Axes", cost: float) -> None:
