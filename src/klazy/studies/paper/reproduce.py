@@ -131,15 +131,10 @@ def load_sections(jobs: Sequence[Job]) -> dict[tuple[str, str], Stored]:
     }
 
 
-def check_experiments(names: Iterable[str]) -> list[str]:
-    """Return names of experiments alone, all of them if none is given."""
-    return select_names(names, EXPERIMENTS, "experiment")
-
-
 def compute_results(names: Iterable[str], preset: str, settings: PaperSettings) -> list[Row]:
     """Return the rows of the experiments alone, without drawing or storing anything."""
     rows = []
-    for name in check_experiments(names):
+    for name in select_names(names, EXPERIMENTS, "experiment"):
         made = make_experiment(name, preset, seed=settings.seed, shorter=settings.shorter)
         outcome = play_experiment(made)
         rows += [{"preset": preset, **row} for row in outcome.tabulate()]

@@ -9,6 +9,7 @@ import inspect
 from collections.abc import Callable
 from functools import cache
 from importlib import import_module
+from inspect import Parameter
 from typing import Any, NamedTuple, get_origin, get_type_hints
 
 import numpy as np
@@ -32,17 +33,6 @@ STEP_SIZES = ("sigma", "learning_rate", "c")
 MOVEMENT_KINDS: dict[str, type[Movement]] = {"l2": L2Movement, "l1": L1Movement, "tv": TVMovement}
 
 
-class Parameter(NamedTuple):
-    """A parameter of a recipe or a rule: the type of its values, and the default."""
-
-    type: Any
-    default: Any = inspect.Parameter.empty
-
-    @property
-    def required(self) -> bool:
-        return self.default is inspect.Parameter.empty
-
-
 class CatalogueEntry(NamedTuple):
     """A function, the parameters that a study may give, and the facts of its context that it needs."""
 
@@ -63,10 +53,11 @@ def _make_entry(
             if name in context:
                 asked.append(name)
             elif argument.kind not in (argument.VAR_POSITIONAL, argument.VAR_KEYWORD):
-                parameters[name] = Parameter(hints.get(name, Any), argument.default)
+                parameters[name] = argument.replace(annotation=hints.get(name, Any))
     if context is CONTEXT and "sigma" in parameters and not isinstance(parameters["sigma"].default, float):
         others = {name: value for name, value in parameters.items() if name not in STEP_SIZES}
-        parameters = dict.fromkeys(STEP_SIZES, Parameter(float, None)) | others
+        one = parameters["sigma"].replace(annotation=float, default=None)
+        parameters = {name: one.replace(name=name) for name in STEP_SIZES} | others
     return CatalogueEntry(make, parameters, tuple(dict.fromkeys(asked)))
 
 
@@ -113,7 +104,7 @@ def find_entry(name: str, kind: str) -> CatalogueEntry:
     if name in known:
         return known[name]
     module, colon, function = name.partition(":")
-    if not colon and not is_installed(name, kind):
+    if not colon and (kind == "recipe" or name not in list_installed()):
         names = ", ".join(known)
         raise InvalidInput(f"{kind} must be one of {names}, or a module:function of your own, got {name!r}.")
     try:
@@ -127,14 +118,7 @@ def find_entry(name: str, kind: str) -> CatalogueEntry:
         raise InvalidInput(
             f"{name} must be a function annotated with `-> {kind_name}`, or a {kind_name} class."
         )
-    if kind == "recipe":
-        return _make_entry(found, context=("seed",))
-    return _make_entry(found)
-
-
-def is_installed(name: str, kind: str) -> bool:
-    """Return True for a rule that klazy does not have, and another installed package offers."""
-    return kind == "rule" and name not in LEARNER_RULES and name in list_installed()
+    return _make_entry(found, context=("seed",) if kind == "recipe" else CONTEXT)
 
 
 def _returns(found: Any, wanted: type) -> bool:
@@ -166,16 +150,6 @@ def make_scenario(recipe: str, point: Point, seed: Any) -> Scenario:
         shape = np.shape(made.comparator)
         raise InvalidInput(f"The comparator of {recipe} must have shape {wanted}, got {shape}.")
     return made
-
-
-def depends_on_price(rule: str) -> bool:
-    """Return True if a learner of this rule is given the move cost."""
-    return not {"movement", "move_cost"}.isdisjoint(find_entry(rule, "rule").context)
-
-
-def needs_gradients(rule: str) -> bool:
-    """Return True if a learner of this rule is given the largest gradient of its sequence."""
-    return "G" in find_entry(rule, "rule").context
 
 
 def make_learner(

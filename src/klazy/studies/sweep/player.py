@@ -7,6 +7,7 @@ import json
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property, lru_cache
+from itertools import groupby
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,7 +25,7 @@ from klazy.studies.sweep.catalogue import MOVEMENT_KINDS, Point
 from klazy.studies.sweep.tasks import Plan, Task
 
 RUN_SUMS = ("hitting", "switching", "dynamic_regret", "total_regret", "static_regret", "optimum_regret")
-# Runs that a GPU plays together, after which rows can be written.
+# About how many runs a GPU plays together, after which rows can be written.
 TOGETHER = 1 << 18
 
 
@@ -131,26 +132,14 @@ def play_on_gpu(player: "TaskPlayer", tasks: Sequence[Task]) -> Iterator[tuple[T
     from threadpoolctl import threadpool_limits
 
     with threadpool_limits(1), ThreadPoolExecutor() as pool:
+        groups = [list(group) for _, group in groupby(tasks, lambda task: task.first // TOGETHER)]
         making: list[Any] = []
-        for group in [*_group_tasks(tasks), []]:
+        for group in [*groups, []]:
             ahead = [pool.submit(_prepare, task) for task in group]
             ready = [future.result() for future in making]
             player.play(ready)
             yield from ((task, result) for task, _, result in ready)
             making = ahead
-
-
-def _group_tasks(tasks: Sequence[Task]) -> list[list[Task]]:
-    """Group tasks so that each group has about :data:`TOGETHER` runs."""
-    groups: list[list[Task]] = []
-    room = 0
-    for task in tasks:
-        room -= len(task.team)
-        if room < 0:
-            groups.append([])
-            room = TOGETHER - len(task.team)
-        groups[-1].append(task)
-    return groups
 
 
 def _prepare(task: Task) -> Prepared:

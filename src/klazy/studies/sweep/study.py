@@ -162,17 +162,17 @@ def _read_spec(kind: str, table: Any) -> Spec:
 
 def _read_axes(kind: str, entry: CatalogueEntry, table: dict[str, Any]) -> dict[str, tuple[Any, ...]]:
     """Return the values of every key, from the table or by default."""
-    required = [key for key, value in entry.parameters.items() if value.required]
+    required = [key for key, value in entry.parameters.items() if value.default is value.empty]
     _check_keys(table, [kind, *entry.parameters], required)
     axes: dict[str, tuple[Any, ...]] = {}
     wrong = []
     for key, parameter in entry.parameters.items():
         if key in table:
             try:
-                axes[key] = AXES.get(parameter.type, ANY_AXIS).validate_python(table[key])
+                axes[key] = AXES.get(parameter.annotation, ANY_AXIS).validate_python(table[key])
             except ValidationError as found:
                 wrong.append(_describe_error(key, found.errors()[0]))
-        elif not parameter.required and isinstance(parameter.default, bool | int | float | str):
+        elif isinstance(parameter.default, bool | int | float | str):
             axes[key] = (parameter.default,)
     if wrong:
         raise InvalidInput("\n".join(wrong))

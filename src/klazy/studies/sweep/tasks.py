@@ -78,8 +78,10 @@ class Team:
     @cached_property
     def plans(self) -> list[Plan]:
         """The runs by the price that their learners depend on, and by whether these depend on the sequence."""
-        priced = np.array([catalogue.depends_on_price(rule) for rule, _ in self.cells])[self.cell]
-        own = np.array([catalogue.needs_gradients(rule) for rule, _ in self.cells])[self.cell]
+        contexts = [catalogue.find_entry(rule, "rule").context for rule, _ in self.cells]
+        priced = np.array(["movement" in each or "move_cost" in each for each in contexts])[self.cell]
+        # The largest gradient is that of the sequence.
+        own = np.array(["G" in each for each in contexts])[self.cell]
         kinds = np.column_stack((np.where(priced, self.weights, -1.0), own))
         plans = []
         for price, is_own in np.unique(kinds, axis=0).tolist():
