@@ -10,14 +10,8 @@ from typing import Any, NamedTuple
 from klazy.base import parallel
 from klazy.base.checks import InvalidInput, integer, one_of
 from klazy.base.options import write_option
-from klazy.studies.paper import experiments, extras, illustrations
-from klazy.studies.paper.definitions import (
-    EXPERIMENTS,
-    PRESETS,
-    PaperSettings,
-    make_experiment,
-    play_experiment,
-)
+from klazy.studies.paper import definitions, experiments, extras, illustrations
+from klazy.studies.paper.definitions import EXPERIMENTS, PRESETS, PaperSettings
 from klazy.studies.paper.section import REPORT_TEXT, Row, Section, Stored, make_section_key
 from klazy.studies.results import ResultStore, ResultWriter, make_value_rows
 
@@ -135,8 +129,8 @@ def compute_results(names: Iterable[str], preset: str, settings: PaperSettings) 
     """Return the rows of the experiments alone, without drawing or storing anything."""
     rows = []
     for name in select_names(names, EXPERIMENTS, "experiment"):
-        made = make_experiment(name, preset, seed=settings.seed, shorter=settings.shorter)
-        outcome = play_experiment(made)
+        made = definitions.make_experiment(name, preset, seed=settings.seed, shorter=settings.shorter)
+        outcome = definitions.play_experiment(made)
         rows += [{"preset": preset, **row} for row in outcome.tabulate()]
     return rows
 

@@ -16,18 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 import numpy as np
-from pydantic import (
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    FiniteFloat,
-    PlainSerializer,
-    PlainValidator,
-    Strict,
-    TypeAdapter,
-    ValidationError,
-)
+from pydantic import BaseModel, BeforeValidator, Field, PlainSerializer, TypeAdapter, ValidationError
 from pydantic_core import PydanticCustomError
 
 from klazy.base.checks import InvalidInput
@@ -97,8 +86,8 @@ def _expand_integers(value: Any) -> list[Any]:
     return list(dict.fromkeys(map(round, values))) if isinstance(value, dict) else values
 
 
-Number = Annotated[FiniteFloat, Strict()]
-Integer = Annotated[int, Strict()]
+Number = Annotated[float, Field(strict=True, allow_inf_nan=False)]
+Integer = Annotated[int, Field(strict=True)]
 Weights = Annotated[tuple[Annotated[Number, Field(ge=0)], ...], BeforeValidator(expand)]
 
 
@@ -112,8 +101,8 @@ def _adapt(kind: Any, read: Callable[[Any], list[Any]] = expand) -> TypeAdapter[
 AXES: dict[Any, TypeAdapter[Any]] = {
     int: _adapt(Annotated[Integer, Field(ge=1, le=LARGEST_INTEGER)], _expand_integers),
     float: _adapt(Number),
-    bool: _adapt(Annotated[bool, Strict()]),
-    float | str: _adapt(Number | Annotated[str, Strict()]),
+    bool: _adapt(Annotated[bool, Field(strict=True)]),
+    float | str: _adapt(Number | Annotated[str, Field(strict=True)]),
 }
 ANY_AXIS = _adapt(bool | Annotated[Integer, Field(ge=-LARGEST_INTEGER, le=LARGEST_INTEGER)] | Number | str)
 
@@ -237,11 +226,11 @@ if TYPE_CHECKING:
     Recipe = Rule = Spec
 else:
     _WRITE = PlainSerializer(Spec.to_dict)
-    Recipe = Annotated[Spec, PlainValidator(partial(_read_spec, "recipe")), _WRITE]
-    Rule = Annotated[Spec, PlainValidator(partial(_read_spec, "rule")), _WRITE]
+    Recipe = Annotated[Any, BeforeValidator(partial(_read_spec, "recipe")), _WRITE]
+    Rule = Annotated[Any, BeforeValidator(partial(_read_spec, "rule")), _WRITE]
 
 
-class Study(BaseModel):
+class Study(BaseModel, frozen=True):
     """Describe a study: every learner at every value of its grid, on every sequence, at every price of movement, one run each.
 
     Parameters
@@ -282,8 +271,6 @@ class Study(BaseModel):
     >>> study.learners[0].axes["k"]
     (1, 2, 4, 8)
     """
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     name: str = "a study"
     scenarios: Annotated[tuple[Recipe, ...], BeforeValidator(_check_filled)]
