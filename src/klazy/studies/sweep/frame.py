@@ -50,20 +50,16 @@ def make_run_frame(played: Sequence[tuple[Task, TaskResult]], keys: "polars.Seri
     empty = pl.DataFrame(schema=COLUMNS)
     if not played:
         return empty
-    counts = [len(task.team) for task, _ in played]
-    which = np.repeat(np.arange(len(played)), counts)
-    firsts = np.array([task.first for task, _ in played])
-    starts = np.cumsum([0, *counts[:-1]])
+    which = np.repeat(np.arange(len(played)), [len(task.team) for task, _ in played])
     sequences = pl.DataFrame([_describe_sequence(*pair) for pair in played], schema=TASK_COLUMNS)
     parts = [
-        pl.DataFrame({"key": keys.gather((firsts - starts)[which] + np.arange(len(which)))}),
+        pl.concat([keys[task.first : task.first + len(task.team)] for task, _ in played]).to_frame(),
         sequences[which],
         pl.concat([_describe_team(task.team) for task, _ in played]),
         pl.DataFrame(np.concatenate([result.sums for _, result in played]), schema=list(RUN_SUMS)),
     ]
     if any(result.errors for _, result in played):
-        pairs = zip(counts, played, strict=True)
-        errors = [result.errors.get(i) for count, (_, result) in pairs for i in range(count)]
+        errors = [result.errors.get(i) for task, result in played for i in range(len(task.team))]
         parts.append(pl.DataFrame({"error": errors}, schema={"error": str}))
     if any(len(result.rounds) for _, result in played):
         parts.append(pl.concat([_list_curves(*pair) for pair in played]))
