@@ -178,15 +178,9 @@ def _draw_two_steps(ax: "Axes", outline: Array, greedy: Array, lazy: Array, cone
     for path in (greedy, lazy):
         for tail, head in (*pairwise(path), (path[2], path[4]), (path[1], path[3])):
             busy.append(np.linspace(tail, head, 60))
-    named = {
-        "x_1": greedy[0],
-        "y_2": greedy[1],
-        "x_2": greedy[2],
-        r"x_3^\mathrm{lazy}": lazy[4],
-        r"x_3^\mathrm{greedy}": greedy[4],
-        r"y_3^\mathrm{greedy}": greedy[3],
-        r"y_3^\mathrm{lazy}": lazy[3],
-    }
+    named = dict(zip(("x_1", "y_2", "x_2"), greedy, strict=False))
+    named |= {r"x_3^\mathrm{lazy}": lazy[4], r"x_3^\mathrm{greedy}": greedy[4]}
+    named |= {r"y_3^\mathrm{greedy}": greedy[3], r"y_3^\mathrm{lazy}": lazy[3]}
     _write_names(ax, named, np.vstack(busy), window, inch, 0.19)
     _set_window(ax, window, 5)
 

@@ -405,12 +405,9 @@ class TheoremGame(NamedTuple):
     P: float
     sigma: float
 
-    def make_learner(self, k: int) -> KLazyGD:
-        return KLazyGD(self.scenario.domain, self.sigma, k=k)
-
     def play(self, k: int) -> tuple[Trace, Array]:
         """Return a run, and its points with the one after the last round."""
-        trace = run(self.make_learner(k), self.scenario.costs)
+        trace = run(KLazyGD(self.scenario.domain, self.sigma, k=k), self.scenario.costs)
         return trace, np.vstack((trace.x, trace.state.x))
 
 
@@ -509,7 +506,7 @@ def _check_variance(section: Section, name: str, game: TheoremGame) -> None:
     trace, x = game.play(k)
     found = trace.diagnose()
     g = game.scenario.costs.arrays()[0]
-    start, _, held = phases_of(game.make_learner(k), x, g)
+    start, _, held = phases_of(trace.learner, x, g)
     n = np.arange(len(g)) - start
     known = (n >= 1) & np.isfinite(found.variance_bound)
     g, n, held, moved, corrected = (each[known] for each in (g, n, held, found.moved, found.variance_bound))

@@ -12,7 +12,7 @@ from klazy.base.options import write_option
 from klazy.studies.sweep.frame import LEARNER_COLUMNS, SETTING, choose_best, find_varying
 
 if TYPE_CHECKING:
-    import polars
+    from polars import DataFrame
 
 AXIS_COLUMNS = ("k", "m", "kappa", "sigma", "c", "length", "phases", "period", "settled", "T", "dim")
 AXIS_COLUMNS += ("move_cost",)
@@ -21,7 +21,7 @@ LOG_RATIO = 8.0  # the ratio of the largest to the least value from which on an 
 Figures = Iterator[tuple[str, "show.Figure"]]
 
 
-def draw_cells(cells: "polars.DataFrame", label: str, x: str | None = None, y: str | None = None) -> Figures:
+def draw_cells(cells: "DataFrame", label: str, x: str | None = None, y: str | None = None) -> Figures:
     """Yield figures of a sweep's cells, each with a name: lines over ``x``, or heat maps over ``x`` and ``y``, if given.
 
     Else heat maps over two parameters of a learner, or one of a learner and one of the setting, and lines over the setting's
@@ -49,7 +49,7 @@ def draw_cells(cells: "polars.DataFrame", label: str, x: str | None = None, y: s
         yield from _draw_lines(cells, label, name)
 
 
-def _draw_heats(cells: "polars.DataFrame", label: str, across: str, up: str) -> Figures:
+def _draw_heats(cells: "DataFrame", label: str, across: str, up: str) -> Figures:
     """Yield heat maps over two parameters, for every learner that has them."""
     for (learner, *_), group in cells.drop_nulls((across, up)).group_by("learner", maintain_order=True):
         ratio = bool((group["mean"] > 0.0).all())
@@ -66,7 +66,7 @@ def _draw_heats(cells: "polars.DataFrame", label: str, across: str, up: str) -> 
             yield name, show.draw_heat(some, _format_name(across), ylabel, shown)
 
 
-def _draw_lines(cells: "polars.DataFrame", label: str, x: str) -> Figures:
+def _draw_lines(cells: "DataFrame", label: str, x: str) -> Figures:
     """Yield lines over one parameter."""
     parts = {title: _make_lines(some, x) for title, some in _split_settings(cells, (x,))}
     parts = {title: part for title, part in parts.items() if len(part.x) > 1}
@@ -79,7 +79,7 @@ def _draw_lines(cells: "polars.DataFrame", label: str, x: str) -> Figures:
         yield file, show.draw_panels(some, _format_name(x), label, log)
 
 
-def _make_heat(cells: "polars.DataFrame", x: str, y: str, ratio: bool) -> show.Heat:
+def _make_heat(cells: "DataFrame", x: str, y: str, ratio: bool) -> show.Heat:
     """Make a heat map whose best cell is marked; over a setting, each column is compared with its best, which is marked."""
     xs = cells[x].unique().sort().to_list()
     ys = cells[y].unique().sort().to_list()
@@ -95,7 +95,7 @@ def _make_heat(cells: "polars.DataFrame", x: str, y: str, ratio: bool) -> show.H
     return show.Heat(xs, ys, values, marked)
 
 
-def _make_lines(cells: "polars.DataFrame", x: str) -> show.Lines:
+def _make_lines(cells: "DataFrame", x: str) -> show.Lines:
     """Make a line for each learner that has this parameter, its best point marked, and a level for each that does not."""
     xs = cells[x].drop_nulls().unique().sort().to_list()
     part = show.Lines(np.array(xs), {}, {}, {}, {})
@@ -119,9 +119,7 @@ def _make_lines(cells: "polars.DataFrame", x: str) -> show.Lines:
     return part
 
 
-def _split_settings(
-    cells: "polars.DataFrame", shown: Sequence[str]
-) -> Iterator[tuple[str, "polars.DataFrame"]]:
+def _split_settings(cells: "DataFrame", shown: Sequence[str]) -> Iterator[tuple[str, "DataFrame"]]:
     """Yield the cells of each setting that a figure does not show, with its description."""
     hidden = [name for name in find_varying(cells, SETTING) if name not in shown]
     if not hidden:

@@ -15,7 +15,7 @@ from klazy.studies.sweep.player import RUN_SUMS, TaskResult
 from klazy.studies.sweep.tasks import Task, Team
 
 if TYPE_CHECKING:
-    import polars
+    from polars import DataFrame, Series
 
 Row = dict[str, Any]
 # Columns and their types. Keys of recipes and rules without a column are text in the last column of their table, the options.
@@ -39,7 +39,7 @@ SETTING = (*SCENARIO_COLUMNS, *PRICE_COLUMNS)  # what a learner cannot choose
 CELL = (*SCENARIO_COLUMNS, *LEARNER_COLUMNS, *PRICE_COLUMNS)
 
 
-def make_run_frame(played: Sequence[tuple[Task, TaskResult]], keys: "polars.Series") -> "polars.DataFrame":
+def make_run_frame(played: Sequence[tuple[Task, TaskResult]], keys: "Series") -> "DataFrame":
     """Return one row per run: its key, learner and sequence, its costs and regrets, its curve and its error if there is one.
 
     ``keys`` are those of all runs of the study. Sequences and learners are described once each, and repeated by number: a
@@ -68,7 +68,7 @@ def make_run_frame(played: Sequence[tuple[Task, TaskResult]], keys: "polars.Seri
 
 
 @lru_cache(maxsize=8)
-def _describe_team(team: Team) -> "polars.DataFrame":
+def _describe_team(team: Team) -> "DataFrame":
     """Return the learner and the price of every run of a team; tasks mostly share one."""
     import polars as pl
 
@@ -76,7 +76,7 @@ def _describe_team(team: Team) -> "polars.DataFrame":
     return pl.DataFrame(rows, schema=LEARNER_COLUMNS)[team.cell].with_columns(move_cost=team.weights)
 
 
-def _list_curves(task: Task, result: TaskResult) -> "polars.DataFrame":
+def _list_curves(task: Task, result: TaskResult) -> "DataFrame":
     """Return the curves of the runs of a task, null where there are none."""
     import polars as pl
 
@@ -120,8 +120,8 @@ def _fits(value: Any, kind: type) -> bool:
 
 
 def average_cells(
-    rows: "polars.DataFrame", metric: str, relative_to: str | None = None, held_out: bool = False
-) -> "polars.DataFrame":
+    rows: "DataFrame", metric: str, relative_to: str | None = None, held_out: bool = False
+) -> "DataFrame":
     """Return the ``mean`` of a metric over the ``runs`` of every cell, one per seed, and ``half`` the width of its interval.
 
     The interval contains the true mean with a confidence of 95 % (Student's t); for a single run it is null.
@@ -152,7 +152,7 @@ def average_cells(
     return shown.join(choice, on=CELL, nulls_equal=True, maintain_order="left")
 
 
-def _average(rows: "polars.DataFrame", metric: str) -> "polars.DataFrame":
+def _average(rows: "DataFrame", metric: str) -> "DataFrame":
     """Return the mean, half the interval's width, and the number of runs, by cell."""
     import polars as pl
     from scipy.special import stdtrit
@@ -164,7 +164,7 @@ def _average(rows: "polars.DataFrame", metric: str) -> "polars.DataFrame":
     return cells.with_columns(half=cells["half"] * (stdtrit(n - 1, 0.975) / np.sqrt(n)))
 
 
-def _relate(rows: "polars.DataFrame", metric: str, learner: str, held_out: bool) -> "polars.DataFrame":
+def _relate(rows: "DataFrame", metric: str, learner: str, held_out: bool) -> "DataFrame":
     """Return the rows with the metric relative to a learner's, in per cent."""
     import polars as pl
 
@@ -183,7 +183,7 @@ def _relate(rows: "polars.DataFrame", metric: str, learner: str, held_out: bool)
     return joined.with_columns(more.alias(metric)).drop("base", "mean")
 
 
-def choose_best(cells: "polars.DataFrame", by: Sequence[str]) -> "polars.DataFrame":
+def choose_best(cells: "DataFrame", by: Sequence[str]) -> "DataFrame":
     """Return the best of the cells that agree in these columns; one with fewer runs than others, as after failures, is not."""
     import polars as pl
 
@@ -194,14 +194,14 @@ def choose_best(cells: "polars.DataFrame", by: Sequence[str]) -> "polars.DataFra
     return ordered.group_by(by, maintain_order=True).first()
 
 
-def find_varying(cells: "polars.DataFrame", among: Sequence[str] = CELL) -> list[str]:
+def find_varying(cells: "DataFrame", among: Sequence[str] = CELL) -> list[str]:
     """Return the columns that have more than one value, without T where it follows from phases."""
     found = [name for name in among if cells[name].drop_nulls().n_unique() > 1]
     follows = "T" in found and cells["T"].is_in(cells["length"] * cells["phases"]).all()
     return [name for name in found if name != "T" or not follows]
 
 
-def summarize_cells(cells: "polars.DataFrame", most: int) -> list[dict[str, Any]]:
+def summarize_cells(cells: "DataFrame", most: int) -> list[dict[str, Any]]:
     """Return the cells, or if they are more than ``most``, the best of each learner in each setting, with what varies.
 
     "at grid limit" names the parameters of a best cell that are the first or the last of their grid: others may be better.
@@ -225,7 +225,7 @@ def summarize_cells(cells: "polars.DataFrame", most: int) -> list[dict[str, Any]
     return rows
 
 
-def _find_ends(cells: "polars.DataFrame", parameters: Sequence[str]) -> dict[tuple[Any, str], Any]:
+def _find_ends(cells: "DataFrame", parameters: Sequence[str]) -> dict[tuple[Any, str], Any]:
     """Return the least and the largest value of every learner's parameters that have more than two."""
     ends = {}
     for (learner, *_), group in cells.group_by("learner"):

@@ -16,7 +16,7 @@ from klazy.studies.sweep.catalogue import MOVEMENT_KINDS, Cell, Point
 from klazy.studies.sweep.study import CURVE_POINTS, LABORIOUS, Study
 
 if TYPE_CHECKING:
-    import polars
+    from polars import Series
 
 SEVERAL = 4  # sequences per worker, from which on none is split
 MOST_RUNS = 20_000_000  # of a study
@@ -139,7 +139,7 @@ def _make_team(study: Study) -> Team:
     return Team(study.movement, list(cells.values()), cell, np.tile(prices, len(cells)))
 
 
-def list_keys(tasks: Sequence[Task]) -> "polars.Series":
+def list_keys(tasks: Sequence[Task]) -> "Series":
     """Return the keys of all runs: a hash of sequence, learner, price, recorded numbers and klazy's version."""
     import polars as pl
 
