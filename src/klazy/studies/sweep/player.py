@@ -32,7 +32,7 @@ TOGETHER = 1 << 18
 class TaskResult:
     """The results of the runs of a task, in their order; ``first`` is the task's.
 
-    ``sums`` has a row per run and the columns of :data:`SUMS`, NaN where nothing is known; ``errors`` has errors by run.
+    ``sums`` has a row per run and the columns of :data:`RUN_SUMS`, NaN where nothing is known; ``errors`` has errors by run.
     ``curves`` holds the hitting and switching cost of each run after each of ``rounds``, if the task wants them.
     ``learner_rounds`` counts the rounds that were played: of runs that differ in price alone, only once.
     """
