@@ -20,7 +20,6 @@ from klazy.show.style import (
     choose_looks,
     draw_legend_below,
     make_axes,
-    make_sheet,
 )
 
 if TYPE_CHECKING:
@@ -147,12 +146,11 @@ def draw_greedy_and_lazy(
     Figure
         A matplotlib figure.
     """
-    figure = make_sheet(3.3, WIDE)
-    axes = figure.subplots(1, len(outlines), squeeze=False)[0]
-    for ax, title in zip(axes, outlines, strict=True):
+    figure, axes = make_axes(3.3, WIDE, ncols=len(outlines), squeeze=False)
+    for ax, title in zip(axes[0], outlines, strict=True):
         ax.set_title(title, fontsize=8)
         _draw_two_steps(ax, outlines[title], greedy[title], lazy[title], cones[title])
-    draw_legend_below(figure, axes[0], 4)
+    draw_legend_below(figure, axes[0, 0], 4)
     return figure
 
 

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from klazy.base.checks import Array
-from klazy.show.style import GREY, HEIGHT, WIDE, Looks, choose_rounds, draw_frame, make_axes, make_sheet
+from klazy.show.style import GREY, HEIGHT, WIDE, Looks, choose_rounds, draw_frame, make_axes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -108,9 +108,8 @@ def draw_prices(
     Figure
         A matplotlib figure.
     """
-    figure = make_sheet(2.2 * HEIGHT, WIDE)
-    axes = figure.subplots(1, len(panels), squeeze=False)[0]
-    for ax, (title, lines) in zip(axes, panels.items(), strict=True):
+    figure, axes = make_axes(2.2 * HEIGHT, WIDE, ncols=len(panels), squeeze=False)
+    for ax, (title, lines) in zip(axes[0], panels.items(), strict=True):
         for name, values in lines.items():
             ax.plot(prices, values, markersize=4.0, linewidth=1.0, **looks[name])
         if (prices > 0.0).all():
@@ -121,7 +120,7 @@ def draw_prices(
         name_points(ax, ends, looks)
         draw_frame(ax, "move cost", title)
     for price, winner in zip(prices, winners, strict=True):
-        axes[0].axvline(price, color=looks[winner]["color"], linewidth=5.0, alpha=0.15)
+        axes[0, 0].axvline(price, color=looks[winner]["color"], linewidth=5.0, alpha=0.15)
     return figure
 
 

@@ -30,7 +30,6 @@ from klazy.show.style import (
     draw_legend_below,
     format_label,
     make_axes,
-    make_sheet,
     make_tiles,
 )
 
@@ -88,8 +87,8 @@ def draw_run(
     ['cost so far', 'decision']
     """
     panels = 1 + (x is not None) + (weights is not None)
-    figure = make_sheet(0.3 + HEIGHT * panels)
-    axes = figure.subplots(panels, sharex=True, squeeze=False)[:, 0]
+    figure, grid = make_axes(0.3 + HEIGHT * panels, nrows=panels, sharex=True, squeeze=False)
+    axes = grid[:, 0]
     t = choose_rounds(len(hitting))
     hit = np.cumsum(hitting)
     moved = np.cumsum(switching)
@@ -152,9 +151,8 @@ def draw_certificate(regret: Array, realised: Array, worst_case: Array, terms: d
     Figure
         A matplotlib figure.
     """
-    figure = make_sheet(0.3 + 2.0 * HEIGHT)
+    figure, (above, below) = make_axes(0.3 + 2.0 * HEIGHT, nrows=2, sharex=True)
     t = choose_rounds(len(regret))
-    above, below = figure.subplots(2, sharex=True)
     curves = {"Theorem 5": worst_case, "realised certificate": realised, "regret": regret}
     _draw_lines(above, t, curves, (RED, BLUE, "black"))
     largest = float(max(np.abs(regret).max(), np.abs(realised).max()))
@@ -339,7 +337,7 @@ def draw_phases(k: int, T: int) -> "Figure":
     >>> len(draw_phases(k=3, T=9).axes)
     3
     """
-    figure = make_sheet(3.2, WIDE)
+    figure, axes = make_axes(3.2, WIDE, ncols=3)
     t = np.arange(1, T + 1)
     # All three differ in the second phase.
     row = min(T, k + max(2, k // 2))
@@ -348,7 +346,6 @@ def draw_phases(k: int, T: int) -> "Figure":
         "LazyGD": (np.ones_like(t), r"$x_{t+1}=\Pi(x_1-g_{1:t}/\sigma)$"),
         f"k={k}": (t - (t - 1) % k, r"$x_{t+1}=\Pi(x_\tau-g_{\tau:t}/\sigma)$"),
     }
-    axes = figure.subplots(1, 3)
     looks = choose_looks(rules)
     # The first rounds of phases, six at most.
     starts = t[:: k * -(-T // (6 * k))]
@@ -393,8 +390,8 @@ def draw_experts(sigmas: Sequence[float], slacks: Sequence[int], weights: Array,
     Figure
         A matplotlib figure.
     """
-    figure = make_sheet(0.8 + 0.32 * len(slacks), WIDE)
-    left, right = figure.subplots(1, 2, sharey=True, width_ratios=(3.0, 1.0))
+    shape: dict[str, Any] = {"ncols": 2, "sharey": True, "width_ratios": (3.0, 1.0)}
+    figure, (left, right) = make_axes(0.8 + 0.32 * len(slacks), WIDE, **shape)
     places = np.arange(len(slacks))
     anchors = np.array([t - (t - 1) % k for k in slacks])
     style: dict[str, Any] = {"color": GREEN, "alpha": 0.6, "label": "gradients that are added up"}
