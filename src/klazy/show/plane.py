@@ -62,7 +62,7 @@ def draw_snapshots(outline: Array, points: dict[str, Array]) -> "Figure":
         edge = "black" if marker == "x" else "white"
         # Later ones are smaller, so that all markers on one spot are seen.
         size = max(3.5, 8.0 - 1.5 * i)
-        style: dict[str, Any] = {"linestyle": "none", "markersize": size, "markeredgecolor": edge}
+        style = {"linestyle": "none", "markersize": size, "markeredgecolor": edge}
         ax.plot(*path.T, label=label, color=colour, marker=marker, zorder=3.0, **style)
         # Arrows are bent, so that there and back are two, and each learner's more than those of the ones before.
         bend = f"arc3,rad={0.12 * (i + 1)}"

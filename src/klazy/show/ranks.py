@@ -1,7 +1,7 @@
 """Many contenders over many games: ratios with intervals, average ranks, everything at once as colours, and both costs."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -99,7 +99,7 @@ def draw_ranks(ranks: dict[str, float], difference: float) -> "Figure":
         down = -(below + 0.9 * row + 0.5)
         ax.plot([ranks[name], ranks[name], end], [0.0, down, down], color=GREY, linewidth=0.8)
         ax.text(end, down, f" {name} ({ranks[name]:.2f}) ", ha=side, va="center", fontsize=7)
-    thick: dict[str, Any] = {"color": RED, "linewidth": 2.5, "solid_capstyle": "butt"}
+    thick = {"color": RED, "linewidth": 2.5, "solid_capstyle": "butt"}
     for level, (first, last) in enumerate(bars):
         height = -0.35 - 0.45 * level
         ax.plot([first - 0.04, last + 0.04], [height, height], **thick)
@@ -144,7 +144,7 @@ def draw_matrix(values: Array, columns: Sequence[str], groups: Sequence[str], la
     starts = [at for at, group in enumerate(groups) if at == 0 or group != groups[at - 1]]
     height = max(2.6, min(9.0, 0.025 * len(groups)), 0.9 + 0.8 * NAME_HEIGHT * len(starts))
     figure, ax = make_axes(height, WIDE)
-    colours: dict[str, Any] = {"cmap": "RdBu_r", "vmin": -DARKEST, "vmax": DARKEST}
+    colours = {"cmap": "RdBu_r", "vmin": -DARKEST, "vmax": DARKEST}
     mesh = ax.pcolormesh(np.log2(values).clip(-DARKEST, DARKEST), rasterized=values.size > 2000, **colours)
     ends = [*starts[1:], len(groups)]
     ax.set_yticks([(a + b) / 2.0 for a, b in zip(starts, ends, strict=True)], [groups[at] for at in starts])

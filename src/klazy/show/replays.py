@@ -141,8 +141,8 @@ def name_points(ax: "Axes", points: dict[str, tuple[Any, float]], looks: Looks) 
     figure: Any = ax.figure
     low, high = ax.get_ylim()
     height = 72.0 * figure.get_figheight() * 0.75  # of the axes, about, in points
-    join: dict[str, Any] = {"arrowstyle": "-", "linewidth": 0.4, "shrinkA": 0.0, "relpos": (0, 0.5)}
-    text: dict[str, Any] = {"fontsize": 7, "va": "center", "annotation_clip": False}
+    join = {"arrowstyle": "-", "linewidth": 0.4, "shrinkA": 0.0, "relpos": (0, 0.5)}
+    text = {"fontsize": 7, "va": "center", "annotation_clip": False}
     names = sorted(points, key=lambda name: points[name][1])
     places = spread([(points[name][1] - low) / (high - low) for name in names], LETTER / height)
     for name, place in zip(names, places, strict=True):

@@ -360,7 +360,7 @@ def draw_phases(k: int, T: int) -> "Figure":
         anchor = int(anchors[row - 1])
         left = anchor - 0.6
         low, high = row - 0.6, row + 0.6
-        frame: dict[str, Any] = {"color": "black", "linewidth": 0.8, "label": f"round {row}"}
+        frame = {"color": "black", "linewidth": 0.8, "label": f"round {row}"}
         ax.plot([left, high, high, left, left], [low, low, high, high, low], **frame)
         dots = r"+\dots" if row > anchor + 1 else ""
         added = f"(g_{{{anchor}}}{dots}+g_{{{row}}})" if row > anchor else f"g_{{{row}}}"
@@ -390,11 +390,11 @@ def draw_experts(sigmas: Sequence[float], slacks: Sequence[int], weights: Array,
     Figure
         A matplotlib figure.
     """
-    shape: dict[str, Any] = {"ncols": 2, "sharey": True, "width_ratios": (3.0, 1.0)}
+    shape = {"ncols": 2, "sharey": True, "width_ratios": (3.0, 1.0)}
     figure, (left, right) = make_axes(0.8 + 0.32 * len(slacks), WIDE, **shape)
     places = np.arange(len(slacks))
     anchors = np.array([t - (t - 1) % k for k in slacks])
-    style: dict[str, Any] = {"color": GREEN, "alpha": 0.6, "label": "gradients that are added up"}
+    style = {"color": GREEN, "alpha": 0.6, "label": "gradients that are added up"}
     left.barh(places, t - anchors + 1, 0.7, anchors - 0.5, **style)
     left.plot(anchors, places, "o", color="black", markersize=3.5, label="anchor, from which the step starts")
     experts = [f"$\\sigma$ = {sigma:.3g}, $k$ = {k}" for sigma, k in zip(sigmas, slacks, strict=True)]
@@ -426,7 +426,7 @@ def draw_sequence(g: Array, sign: Array) -> "Figure":
     """
     figure, ax = make_axes(2.0)
     t = np.arange(1, len(g) + 1)
-    size: dict[str, Any] = {"markersize": 3.5 if len(g) <= STEMS else 2.4, "linestyle": "none"}
+    size = {"markersize": 3.5 if len(g) <= STEMS else 2.4, "linestyle": "none"}
     wrong = g * sign < 0.0
     for mine, colour, marker, label in (
         (sign > 0.0, BLUE, "o", "phase of sign +"),
