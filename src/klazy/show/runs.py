@@ -102,7 +102,8 @@ def draw_run(
         _draw_areas(axes[-1], t, weights, [f"expert {i}" for i in range(weights.shape[1])])
         labels.append("weights of the experts")
     for ax, label in zip(axes, labels, strict=True):
-        _tidy(ax, NEXT, label, "round" if ax is axes[-1] else "")
+        _tidy(ax, NEXT, label)
+    axes[-1].set_xlabel("round", fontsize=8)
     return figure
 
 

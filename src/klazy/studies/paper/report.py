@@ -40,13 +40,16 @@ def write_report(
         write_durably(out / "results.parquet", table.getvalue())
     quick = settings.quick
     verdicts = judge_claims(stored, quick)
+    findings = ""
+    if verdicts and not quick:
+        findings = describe_findings(stored)
     text = render(
         "paper.html",
         out=out,
         quick=QUICK if quick else "",
         verdicts=verdicts,
         colours=COLOURS,
-        findings=describe_findings(stored) if verdicts and not quick else "",
+        findings=findings,
         claims=check_claims(rows, quick),
         presets=PRESET_NAMES,
         sections=list(_list_sections(stored)),

@@ -118,7 +118,8 @@ def find_entry(name: str, kind: str) -> CatalogueEntry:
         raise InvalidInput(
             f"{name} must be a function annotated with `-> {kind_name}`, or a {kind_name} class."
         )
-    return _make_entry(found, context=("seed",) if kind == "recipe" else CONTEXT)
+    context = ("seed",) if kind == "recipe" else CONTEXT
+    return _make_entry(found, context=context)
 
 
 def _returns(found: Any, wanted: type) -> bool:

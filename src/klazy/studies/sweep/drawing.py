@@ -87,7 +87,8 @@ def _make_heat(cells: "DataFrame", x: str, y: str, ratio: bool) -> show.Heat:
     for across, up, mean in choose_best(cells, (x, y)).select(x, y, "mean").iter_rows():
         values[ys.index(up), xs.index(across)] = mean
     by_column = x in SETTING and y in LEARNER_COLUMNS
-    best = choose_best(cells, (x,) if by_column else ()).sort(x)
+    by = (x,) if by_column else ()
+    best = choose_best(cells, by).sort(x)
     marked = [(ys.index(up), xs.index(across)) for across, up in best.select(x, y).iter_rows()]
     if by_column:
         least = best["mean"].to_numpy()
