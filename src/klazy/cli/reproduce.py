@@ -90,8 +90,8 @@ def reproduce(
       klazy reproduce stochastic seeds --seeds 50 --out here
       klazy reproduce worst-case --preset authors --json
     """  # fmt: skip
-    from klazy.studies.paper import PRESETS, PaperSettings
-    from klazy.studies.paper.reproduce import FIRST_LOOK, check_experiments, compute_results, group_results
+    from klazy.studies.paper import EXPERIMENTS, PRESETS, PaperSettings
+    from klazy.studies.paper.reproduce import FIRST_LOOK, compute_results, group_results, select_names
 
     settings = PaperSettings(preset or PRESETS[0], seed, seeds or (5 if quick else 20), quick)
     wanted = names or []
@@ -99,7 +99,8 @@ def reproduce(
         if out is None:
             found = compute_results(wanted, settings.preset, settings)
         else:
-            found, _ = _make_report(check_experiments(wanted), (settings.preset,), settings, out, jobs)
+            chosen = select_names(wanted, EXPERIMENTS, "experiment")
+            found, _ = _make_report(chosen, (settings.preset,), settings, out, jobs)
         print(json.dumps(group_results(settings.preset, found)))
         return
     if quick and not names:

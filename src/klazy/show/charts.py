@@ -272,8 +272,8 @@ def _draw_marked(ax: "Axes", part: Lines, looks: Looks) -> None:
     ax.margins(y=0.16)
     ax.autoscale_view()
     taken = [72.0 / DPI * ax.transData.transform(point) for point in part.marked.values()]
-    mark: dict[str, Any] = {"markersize": 6.0, "markeredgecolor": "black", "markeredgewidth": 0.8}
-    text: dict[str, Any] = {"textcoords": "offset points", "ha": "center", "va": "center", "bbox": VEIL}
+    mark = {"markersize": 6.0, "markeredgecolor": "black", "markeredgewidth": 0.8}
+    text = {"textcoords": "offset points", "ha": "center", "va": "center", "bbox": VEIL}
     for (label, point), here in zip(part.marked.items(), list(taken), strict=True):
         name = "_nolegend_" if label in part.lines else label
         ax.plot(*np.transpose([point]), linestyle="none", label=name, zorder=5.0, **looks[label], **mark)
@@ -328,7 +328,7 @@ def draw_bars(
                 low, high = (errors or {}).get(name, {}).get(learner, (value, value))
                 bars.append((at + shift, value, low, high))
         places, values, low, high = np.transpose(bars)
-        style: dict[str, Any] = {"hatch": hatch, "edgecolor": "white", "linewidth": 0.3}
+        style = {"hatch": hatch, "edgecolor": "white", "linewidth": 0.3}
         width = 0.94 * GROUP_WIDTH / len(learners)
         ax.bar(places, values, width, label=learner, color=looks[learner]["color"], **style)
         known = low < high
@@ -351,7 +351,7 @@ def draw_bars(
 
 def _write_values(ax: "Axes", bars: Sequence[tuple[float, ...]], angle: float) -> None:
     """Write each value beyond its bar and its interval, where neither hides it: three digits, or all before the point."""
-    style: dict[str, Any] = {"textcoords": "offset points", "fontsize": 6.0, "rotation": angle}
+    style = {"textcoords": "offset points", "fontsize": 6.0, "rotation": angle}
     for place, value, low, high in bars:
         # Adding zero removes the sign of a negative zero.
         text = f"{value:,.0f}" if abs(value) >= 1000.0 else f"{value + 0.0:.3g}"
@@ -433,7 +433,7 @@ def draw_heat(parts: dict[str, Heat], xlabel: str, ylabel: str, label: str) -> "
         ax.set_ylabel(ylabel, fontsize=8)
         one = len(part.marked) == 1
         for row, column in part.marked:
-            ring: dict[str, Any] = {"markerfacecolor": "none", "markeredgecolor": RED, "markeredgewidth": 1.2}
+            ring = {"markerfacecolor": "none", "markeredgecolor": RED, "markeredgewidth": 1.2}
             size = 7.0 if one else 4.0
             ax.plot(column + 0.5, row + 0.5, "o", markersize=size, clip_on=False, **ring)
             if one:

@@ -20,7 +20,6 @@ from klazy.show.style import (
     choose_looks,
     draw_legend_below,
     make_axes,
-    make_sheet,
 )
 
 if TYPE_CHECKING:
@@ -63,7 +62,7 @@ def draw_snapshots(outline: Array, points: dict[str, Array]) -> "Figure":
         edge = "black" if marker == "x" else "white"
         # Later ones are smaller, so that all markers on one spot are seen.
         size = max(3.5, 8.0 - 1.5 * i)
-        style: dict[str, Any] = {"linestyle": "none", "markersize": size, "markeredgecolor": edge}
+        style = {"linestyle": "none", "markersize": size, "markeredgecolor": edge}
         ax.plot(*path.T, label=label, color=colour, marker=marker, zorder=3.0, **style)
         # Arrows are bent, so that there and back are two, and each learner's more than those of the ones before.
         bend = f"arc3,rad={0.12 * (i + 1)}"
@@ -147,12 +146,11 @@ def draw_greedy_and_lazy(
     Figure
         A matplotlib figure.
     """
-    figure = make_sheet(3.3, WIDE)
-    axes = figure.subplots(1, len(outlines), squeeze=False)[0]
-    for ax, title in zip(axes, outlines, strict=True):
+    figure, axes = make_axes(3.3, WIDE, ncols=len(outlines), squeeze=False)
+    for ax, title in zip(axes[0], outlines, strict=True):
         ax.set_title(title, fontsize=8)
         _draw_two_steps(ax, outlines[title], greedy[title], lazy[title], cones[title])
-    draw_legend_below(figure, axes[0], 4)
+    draw_legend_below(figure, axes[0, 0], 4)
     return figure
 
 
@@ -178,15 +176,9 @@ def _draw_two_steps(ax: "Axes", outline: Array, greedy: Array, lazy: Array, cone
     for path in (greedy, lazy):
         for tail, head in (*pairwise(path), (path[2], path[4]), (path[1], path[3])):
             busy.append(np.linspace(tail, head, 60))
-    named = {
-        "x_1": greedy[0],
-        "y_2": greedy[1],
-        "x_2": greedy[2],
-        r"x_3^\mathrm{lazy}": lazy[4],
-        r"x_3^\mathrm{greedy}": greedy[4],
-        r"y_3^\mathrm{greedy}": greedy[3],
-        r"y_3^\mathrm{lazy}": lazy[3],
-    }
+    named = dict(zip(("x_1", "y_2", "x_2"), greedy, strict=False))
+    named |= {r"x_3^\mathrm{lazy}": lazy[4], r"x_3^\mathrm{greedy}": greedy[4]}
+    named |= {r"y_3^\mathrm{greedy}": greedy[3], r"y_3^\mathrm{lazy}": lazy[3]}
     _write_names(ax, named, np.vstack(busy), window, inch, 0.19)
     _set_window(ax, window, 5)
 

@@ -1,7 +1,7 @@
 """Many contenders over many games: ratios with intervals, average ranks, everything at once as colours, and both costs."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -99,7 +99,7 @@ def draw_ranks(ranks: dict[str, float], difference: float) -> "Figure":
         down = -(below + 0.9 * row + 0.5)
         ax.plot([ranks[name], ranks[name], end], [0.0, down, down], color=GREY, linewidth=0.8)
         ax.text(end, down, f" {name} ({ranks[name]:.2f}) ", ha=side, va="center", fontsize=7)
-    thick: dict[str, Any] = {"color": RED, "linewidth": 2.5, "solid_capstyle": "butt"}
+    thick = {"color": RED, "linewidth": 2.5, "solid_capstyle": "butt"}
     for level, (first, last) in enumerate(bars):
         height = -0.35 - 0.45 * level
         ax.plot([first - 0.04, last + 0.04], [height, height], **thick)
@@ -144,7 +144,7 @@ def draw_matrix(values: Array, columns: Sequence[str], groups: Sequence[str], la
     starts = [at for at, group in enumerate(groups) if at == 0 or group != groups[at - 1]]
     height = max(2.6, min(9.0, 0.025 * len(groups)), 0.9 + 0.8 * NAME_HEIGHT * len(starts))
     figure, ax = make_axes(height, WIDE)
-    colours: dict[str, Any] = {"cmap": "RdBu_r", "vmin": -DARKEST, "vmax": DARKEST}
+    colours = {"cmap": "RdBu_r", "vmin": -DARKEST, "vmax": DARKEST}
     mesh = ax.pcolormesh(np.log2(values).clip(-DARKEST, DARKEST), rasterized=values.size > 2000, **colours)
     ends = [*starts[1:], len(groups)]
     ax.set_yticks([(a + b) / 2.0 for a, b in zip(starts, ends, strict=True)], [groups[at] for at in starts])
@@ -199,31 +199,26 @@ def draw_pareto(
     least = min(cost.values())
     apart = [each - least for each in cost.values() if each - least > TIED_SHARE * abs(least)]
     far = FARTHER * np.median(apart) if apart else np.inf
-    near = {
-        name: (switching[name], hitting[name]) for name in cost if cost[name] - least <= far or name in always
-    }
+    shown = [name for name in cost if cost[name] - least <= far or name in always]
+    near = {name: (switching[name], hitting[name]) for name in shown}
     for name, point in near.items():
         ax.plot(*point, linestyle="none", markersize=6.0, **looks[name])
-    edge = sorted(
-        point for point in near.values() if not any(_beats(other, point) for other in near.values())
-    )
+    edge: list[tuple[float, float]] = []
+    for point in sorted(near.values()):
+        if not edge or point[1] < edge[-1][1]:
+            edge.append(point)
     ax.plot(*np.transpose(edge), color=GREY, linewidth=0.8, zorder=0.0)
     named = dict(near)
     if optimum is not None:
-        ax.plot(*np.transpose([optimum]), "*", color="black", markersize=9.0)
+        ax.plot(*optimum, "*", color="black", markersize=9.0)
         named[OPTIMUM] = optimum
         looks[OPTIMUM] = {"color": "black"}
-    _draw_level(ax, min(cost[name] for name in near))
+    _draw_level(ax, least)
     if len(near) < len(cost):
         ax.set_title(f"farther away: {', '.join(name for name in cost if name not in near)}", fontsize=7)
     draw_frame(ax, "switching cost", "operating cost")
     name_points(ax, named, looks)
     return figure
-
-
-def _beats(one: tuple[float, float], other: tuple[float, float]) -> bool:
-    """Return True if one pays less than the other for deciding or for moving, and no more for the rest."""
-    return one != other and one[0] <= other[0] and one[1] <= other[1]
 
 
 def _draw_level(ax: "Axes", cost: float) -> None:

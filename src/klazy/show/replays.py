@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from klazy.base.checks import Array
-from klazy.show.style import GREY, HEIGHT, WIDE, Looks, choose_rounds, draw_frame, make_axes, make_sheet
+from klazy.show.style import GREY, HEIGHT, WIDE, Looks, choose_rounds, draw_frame, make_axes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -108,12 +108,10 @@ def draw_prices(
     Figure
         A matplotlib figure.
     """
-    figure = make_sheet(2.2 * HEIGHT, WIDE)
-    axes = figure.subplots(1, len(panels), squeeze=False)[0]
-    for ax, (title, lines) in zip(axes, panels.items(), strict=True):
+    figure, axes = make_axes(2.2 * HEIGHT, WIDE, ncols=len(panels), squeeze=False)
+    for ax, (title, lines) in zip(axes[0], panels.items(), strict=True):
         for name, values in lines.items():
-            look = looks[name]
-            ax.plot(prices, values, color=look["color"], marker=look["marker"], markersize=4.0, linewidth=1.0)
+            ax.plot(prices, values, markersize=4.0, linewidth=1.0, **looks[name])
         if (prices > 0.0).all():
             ax.set_xscale("log")
             ax.minorticks_off()
@@ -122,7 +120,7 @@ def draw_prices(
         name_points(ax, ends, looks)
         draw_frame(ax, "move cost", title)
     for price, winner in zip(prices, winners, strict=True):
-        axes[0].axvline(price, color=looks[winner]["color"], linewidth=5.0, alpha=0.15)
+        axes[0, 0].axvline(price, color=looks[winner]["color"], linewidth=5.0, alpha=0.15)
     return figure
 
 
@@ -143,19 +141,14 @@ def name_points(ax: "Axes", points: dict[str, tuple[Any, float]], looks: Looks) 
     figure: Any = ax.figure
     low, high = ax.get_ylim()
     height = 72.0 * figure.get_figheight() * 0.75  # of the axes, about, in points
-    join: dict[str, Any] = {"arrowstyle": "-", "linewidth": 0.4, "shrinkA": 0.0, "relpos": (0, 0.5)}
-    text: dict[str, Any] = {
-        "textcoords": "axes fraction",
-        "fontsize": 7,
-        "va": "center",
-        "annotation_clip": False,
-    }
+    join = {"arrowstyle": "-", "linewidth": 0.4, "shrinkA": 0.0, "relpos": (0, 0.5)}
+    text = {"fontsize": 7, "va": "center", "annotation_clip": False}
     names = sorted(points, key=lambda name: points[name][1])
     places = spread([(points[name][1] - low) / (high - low) for name in names], LETTER / height)
     for name, place in zip(names, places, strict=True):
         colour = looks[name]["color"]
         line = join | {"color": colour}
-        ax.annotate(name, points[name], (1.03, place), color=colour, arrowprops=line, **text)
+        ax.annotate(name, points[name], (1.03, place), "data", "axes fraction", line, color=colour, **text)
     ax.set_ylim(low, high)
 
 
@@ -165,19 +158,7 @@ def spread(places: Sequence[float], gap: float) -> list[float]:
     >>> [round(each, 2) for each in spread([0.0, 0.5, 0.52, 0.9], 0.1)]
     [0.0, 0.46, 0.56, 0.9]
     """
-    groups: list[list[float]] = []
-    for place in places:
-        groups.append([place])
-        while len(groups) > 1 and _start(groups[-1], gap) < _start(groups[-2], gap) + gap * len(groups[-2]):
-            last = groups.pop()
-            groups[-1] += last
-    apart: list[float] = []
-    for group in groups:
-        first = _start(group, gap)
-        apart += [first + gap * at for at in range(len(group))]
-    return apart
+    from scipy.optimize import isotonic_regression
 
-
-def _start(group: list[float], gap: float) -> float:
-    """Return the start of a group whose members are one gap apart, around the same middle."""
-    return float(np.mean(group)) - gap * (len(group) - 1) / 2.0
+    steps = gap * np.arange(len(places))
+    return (isotonic_regression(places - steps).x + steps).tolist()

@@ -30,7 +30,6 @@ from klazy.show.style import (
     draw_legend_below,
     format_label,
     make_axes,
-    make_sheet,
     make_tiles,
 )
 
@@ -88,20 +87,22 @@ def draw_run(
     ['cost so far', 'decision']
     """
     panels = 1 + (x is not None) + (weights is not None)
-    figure = make_sheet(0.3 + HEIGHT * panels)
-    axes = figure.subplots(panels, sharex=True, squeeze=False)[:, 0]
+    figure, grid = make_axes(0.3 + HEIGHT * panels, nrows=panels, sharex=True, squeeze=False)
+    axes = grid[:, 0]
     t = choose_rounds(len(hitting))
     hit = np.cumsum(hitting)
     moved = np.cumsum(switching)
     totals = {"cost": hit + moved, "hitting": hit, "switching": moved}
-    _draw_lines(axes[0], t, totals, ("black", BLUE, ORANGE), "cost so far")
+    _draw_lines(axes[0], t, totals, ("black", BLUE, ORANGE))
+    labels = ["cost so far"]
     if x is not None:
         _draw_coordinates(axes[1], t, x, names)
+        labels.append("decision")
     if weights is not None:
         _draw_areas(axes[-1], t, weights, [f"expert {i}" for i in range(weights.shape[1])])
-        axes[-1].set_ylabel("weights of the experts", fontsize=8)
-    for ax in axes:
-        _tidy(ax, NEXT)
+        labels.append("weights of the experts")
+    for ax, label in zip(axes, labels, strict=True):
+        _tidy(ax, NEXT, label)
     axes[-1].set_xlabel("round", fontsize=8)
     return figure
 
@@ -128,7 +129,7 @@ def draw_points(x: Array, names: Sequence[str] | None = None) -> "Figure":
     """
     figure, ax = make_axes(0.3 + HEIGHT)
     _draw_coordinates(ax, choose_rounds(len(x)), x, names)
-    _tidy(ax, NEXT, "round")
+    _tidy(ax, NEXT, "decision", "round")
     return figure
 
 
@@ -151,20 +152,19 @@ def draw_certificate(regret: Array, realised: Array, worst_case: Array, terms: d
     Figure
         A matplotlib figure.
     """
-    figure = make_sheet(0.3 + 2.0 * HEIGHT)
+    figure, (above, below) = make_axes(0.3 + 2.0 * HEIGHT, nrows=2, sharex=True)
     t = choose_rounds(len(regret))
-    above, below = figure.subplots(2, sharex=True)
     curves = {"Theorem 5": worst_case, "realised certificate": realised, "regret": regret}
-    _draw_lines(above, t, curves, (RED, BLUE, "black"), "regret so far")
+    _draw_lines(above, t, curves, (RED, BLUE, "black"))
     largest = float(max(np.abs(regret).max(), np.abs(realised).max()))
     if worst_case[-1] > FLAT * largest > 0.0:
         above.set_yscale("symlog", linthresh=largest / FLAT)
-    _draw_lines(below, t, terms, (ORANGE, GREEN, PURPLE, SKY, YELLOW), "the certificate's terms")
-    _tidy(above, ABOVE)
+    _draw_lines(below, t, terms, (ORANGE, GREEN, PURPLE, SKY, YELLOW))
+    _tidy(above, ABOVE, "regret so far")
     # The terms start at zero, so that one corner is free.
     values = list(terms.values())
     corner = "upper left" if np.max(values) > -np.min(values) else "lower left"
-    _tidy(below, {"loc": corner, "borderaxespad": 0.2}, "round")
+    _tidy(below, {"loc": corner, "borderaxespad": 0.2}, "the certificate's terms", "round")
     return figure
 
 
@@ -195,15 +195,14 @@ def draw_movement(moved: Array, stale: Array, bounds: dict[str, Array]) -> "Figu
     for (label, curve), colour, order in zip(curves.items(), ("black", *PALETTE), (6, 5, 4, 3), strict=False):
         visible = np.where(curve > least, curve, np.nan)
         if np.isfinite(visible).any():
-            style = {"color": colour, "markersize": size, "markeredgewidth": 0.0, "zorder": order}
-            ax.plot(t, visible[t - 1], ".", label=label, **style)
+            look = {"color": colour, "markersize": size, "zorder": order}
+            ax.plot(t, visible[t - 1], ".", markeredgewidth=0.0, label=label, **look)
             ax.set_yscale("log")
     still = t[stale[t - 1] > 0]
     if len(still):
         ticks = {"markersize": 3.0, "markeredgewidth": 0.5, "transform": ax.get_xaxis_transform()}
         ax.plot(still, np.full(len(still), 0.02), "|", color=PURPLE, label="stale", **ticks)
-    ax.set_ylabel("length of the step, and bounds", fontsize=8)
-    _tidy(ax, ABOVE, "round")
+    _tidy(ax, ABOVE, "length of the step, and bounds", "round")
     return figure
 
 
@@ -240,7 +239,7 @@ def draw_decisions(
     figure, grid = make_tiles(len(points), 2.2)
     names = [format_label(name) for name in names]
     sizes = np.sum([np.abs(x).mean(axis=0) for x in points.values()], axis=0)
-    shown: list[int] = np.sort(np.argsort(-sizes, kind="stable")[:COMPARED_LINES]).tolist()
+    shown = _find_largest(sizes, COMPARED_LINES)
     for ax, (title, x) in zip(grid, points.items(), strict=True):
         if shares:
             _stack(ax, rounds, x, shown, names, "post")
@@ -249,8 +248,7 @@ def draw_decisions(
             for i, colour in zip(shown, PALETTE, strict=False):
                 if demand is not None:
                     ax.plot(rounds, demand[:, i], color=colour, alpha=0.35, linewidth=0.5, zorder=1.9)
-                style: dict[str, Any] = {"linewidth": 0.8, "drawstyle": "steps-post", "color": colour}
-                ax.plot(rounds, x[:, i], label=names[i], **style)
+                ax.step(rounds, x[:, i], where="post", label=names[i], color=colour, linewidth=0.8)
             if ax is not grid[0]:
                 ax.sharey(grid[0])
         ax.set_title(title, fontsize=8)
@@ -260,12 +258,9 @@ def draw_decisions(
     return figure
 
 
-def _draw_lines(
-    ax: "Axes", t: NDArray[np.int64], curves: dict[str, Array], colours: Sequence[str], ylabel: str
-) -> None:
+def _draw_lines(ax: "Axes", t: NDArray[np.int64], curves: dict[str, Array], colours: Sequence[str]) -> None:
     for (label, curve), colour in zip(curves.items(), colours, strict=False):
         ax.plot(t, curve[t - 1], label=label, color=colour, linewidth=1.2)
-    ax.set_ylabel(ylabel, fontsize=8)
 
 
 def _draw_coordinates(ax: "Axes", t: NDArray[np.int64], x: Array, names: Sequence[str] | None) -> None:
@@ -280,19 +275,22 @@ def _draw_coordinates(ax: "Axes", t: NDArray[np.int64], x: Array, names: Sequenc
     else:
         for i in range(min(d, LINES)):
             again, colour = divmod(i, len(PALETTE))
-            style: dict[str, Any] = {"color": PALETTE[colour], "linewidth": 0.8, "drawstyle": "steps-mid"}
-            ax.plot(t, x[t - 1, i], "--" if again else "-", label=labels[i], **style)
+            dash = "--" if again else "-"
+            ax.step(t, x[t - 1, i], dash, where="mid", label=labels[i], color=PALETTE[colour], linewidth=0.8)
         if d > LINES:
             ax.set_title(f"the first {LINES} of {d} coordinates", fontsize=8)
-    ax.set_ylabel("decision", fontsize=8)
 
 
 def _draw_areas(ax: "Axes", t: NDArray[np.int64], shares: Array, names: Sequence[str]) -> None:
     """Stack columns of ``shares``; the ones that lead most often and are largest on average have a name and a colour."""
     leads = np.bincount(shares.argmax(axis=1), minlength=shares.shape[1]) / len(shares)
     prominence = shares.mean(axis=0) / shares[0].sum() + leads
-    shown: list[int] = np.sort(np.argsort(-prominence, kind="stable")[: len(PALETTE)]).tolist()
-    _stack(ax, t, shares[t - 1], shown, names, "mid")
+    _stack(ax, t, shares[t - 1], _find_largest(prominence, len(PALETTE)), names, "mid")
+
+
+def _find_largest(sizes: Array, most: int) -> list[int]:
+    """Return where the largest sizes are, in ascending order."""
+    return np.sort(np.argsort(-sizes, kind="stable")[:most]).tolist()
 
 
 def _stack(
@@ -308,10 +306,10 @@ def _stack(
     ax.stackplot(t, parts.T, labels=labels, colors=colours, linewidth=0.0, step=step)
 
 
-def _tidy(ax: "Axes", place: dict[str, Any], xlabel: str = "") -> None:
+def _tidy(ax: "Axes", place: dict[str, Any], ylabel: str, xlabel: str = "") -> None:
     """Draw frame and legend of a figure of a run."""
     areas = bool(ax.collections)
-    draw_frame(ax, xlabel, grid=not areas)
+    draw_frame(ax, xlabel, ylabel, grid=not areas)
     ax.margins(x=0.0, y=0.0 if areas else 0.05)
     # Areas are read from the top.
     ax.legend(*ax.get_legend_handles_labels(), reverse=areas, **LEGEND, **place)
@@ -340,7 +338,7 @@ def draw_phases(k: int, T: int) -> "Figure":
     >>> len(draw_phases(k=3, T=9).axes)
     3
     """
-    figure = make_sheet(3.2, WIDE)
+    figure, axes = make_axes(3.2, WIDE, ncols=3)
     t = np.arange(1, T + 1)
     # All three differ in the second phase.
     row = min(T, k + max(2, k // 2))
@@ -349,7 +347,6 @@ def draw_phases(k: int, T: int) -> "Figure":
         "LazyGD": (np.ones_like(t), r"$x_{t+1}=\Pi(x_1-g_{1:t}/\sigma)$"),
         f"k={k}": (t - (t - 1) % k, r"$x_{t+1}=\Pi(x_\tau-g_{\tau:t}/\sigma)$"),
     }
-    axes = figure.subplots(1, 3)
     looks = choose_looks(rules)
     # The first rounds of phases, six at most.
     starts = t[:: k * -(-T // (6 * k))]
@@ -362,10 +359,10 @@ def draw_phases(k: int, T: int) -> "Figure":
         ax.plot(anchors, t, "o", color="black", markersize=2.4, label="anchor, from which the step starts")
         ax.set(xlim=(0.3, T + 0.7), ylim=(T + 0.7, 0.3), aspect="equal")
         anchor = int(anchors[row - 1])
-        left, right = anchor - 0.6, row + 0.6
+        left = anchor - 0.6
         low, high = row - 0.6, row + 0.6
-        frame = np.array([(left, low), (right, low), (right, high), (left, high), (left, low)])
-        ax.plot(*frame.T, color="black", linewidth=0.8, label=f"round {row}")
+        frame = {"color": "black", "linewidth": 0.8, "label": f"round {row}"}
+        ax.plot([left, high, high, left, left], [low, low, high, high, low], **frame)
         dots = r"+\dots" if row > anchor + 1 else ""
         added = f"(g_{{{anchor}}}{dots}+g_{{{row}}})" if row > anchor else f"g_{{{row}}}"
         step = f"$x_{{{row + 1}}}=\\Pi(x_{{{anchor}}}-{added}/\\sigma)$"
@@ -394,11 +391,11 @@ def draw_experts(sigmas: Sequence[float], slacks: Sequence[int], weights: Array,
     Figure
         A matplotlib figure.
     """
-    figure = make_sheet(0.8 + 0.32 * len(slacks), WIDE)
-    left, right = figure.subplots(1, 2, sharey=True, width_ratios=(3.0, 1.0))
+    shape = {"ncols": 2, "sharey": True, "width_ratios": (3.0, 1.0)}
+    figure, (left, right) = make_axes(0.8 + 0.32 * len(slacks), WIDE, **shape)
     places = np.arange(len(slacks))
     anchors = np.array([t - (t - 1) % k for k in slacks])
-    style: dict[str, Any] = {"color": GREEN, "alpha": 0.6, "label": "gradients that are added up"}
+    style = {"color": GREEN, "alpha": 0.6, "label": "gradients that are added up"}
     left.barh(places, t - anchors + 1, 0.7, anchors - 0.5, **style)
     left.plot(anchors, places, "o", color="black", markersize=3.5, label="anchor, from which the step starts")
     experts = [f"$\\sigma$ = {sigma:.3g}, $k$ = {k}" for sigma, k in zip(sigmas, slacks, strict=True)]
@@ -430,7 +427,7 @@ def draw_sequence(g: Array, sign: Array) -> "Figure":
     """
     figure, ax = make_axes(2.0)
     t = np.arange(1, len(g) + 1)
-    size: dict[str, Any] = {"markersize": 3.5 if len(g) <= STEMS else 2.4, "linestyle": "none"}
+    size = {"markersize": 3.5 if len(g) <= STEMS else 2.4, "linestyle": "none"}
     wrong = g * sign < 0.0
     for mine, colour, marker, label in (
         (sign > 0.0, BLUE, "o", "phase of sign +"),

@@ -101,10 +101,10 @@ def make_sheet(height: float, width: float = COLUMN_WIDTH) -> "Figure":
     return Figure(figsize=(width, height), dpi=DPI, layout="constrained")
 
 
-def make_axes(height: float, width: float = COLUMN_WIDTH) -> "tuple[Figure, Axes]":
-    """Make a figure with one pair of axes."""
+def make_axes(height: float, width: float = COLUMN_WIDTH, **grid: Any) -> "tuple[Figure, Any]":
+    """Make a figure with one pair of axes, or with an array of them, by the arguments of ``Figure.subplots``."""
     figure = make_sheet(height, width)
-    return figure, figure.subplots()
+    return figure, figure.subplots(**grid)
 
 
 def make_tiles(count: int, height: float) -> "tuple[Figure, list[Axes]]":

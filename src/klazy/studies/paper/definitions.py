@@ -102,11 +102,14 @@ class Experiment:
     rounded: bool = False
 
 
+MakeLearners = Callable[[Scenario, bool], Mapping[str, Learner[Any]]]
+
+
 class Definition(NamedTuple):
     """How to make an experiment: ``scenario(authors, seed, shorter)``, and its learners, ``learners(scenario, authors)``."""
 
     scenario: Callable[[bool, Any, int], Scenario]
-    learners: Callable[[Scenario, bool], Mapping[str, Learner[Any]]]
+    learners: MakeLearners
 
 
 def make_experiment(
@@ -155,9 +158,8 @@ def make_experiment(
     scenario = recipe.scenario((sequence or preset) == "authors", seed, shorter)
     learners = recipe.learners(scenario, (parameters or preset) == "authors")
     rounded = (measurement or preset) == "authors"
-    return Experiment(
-        name, **REPORT_TEXT["experiments"][name], scenario=scenario, learners=learners, rounded=rounded
-    )
+    words = REPORT_TEXT["experiments"][name]
+    return Experiment(name, words["title"], words["about"], scenario, learners, rounded)
 
 
 def _make_stochastic(authors: bool, seed: Any, shorter: int) -> Scenario:
@@ -171,19 +173,15 @@ def _make_stochastic(authors: bool, seed: Any, shorter: int) -> Scenario:
     return replace(scenario, costs=LinearCosts(g / np.linalg.norm(g, axis=1, keepdims=True)))
 
 
-def _make_corrupted(authors: bool, seed: Any, shorter: int, length: int = 2000) -> Scenario:
+def _make_corrupted(authors: bool, seed: Any, shorter: int, authors_length: int = 2000) -> Scenario:
     """Make the corrupted sequence; ``authors``: against minus the majority sign of the 21 rounds around, ties positive."""
+    length = authors_length if authors else 2000
     scenario = corrupted(length=length // shorter)
     if not authors:
         return scenario
     signs = np.sign(scenario.costs.arrays()[0][:, 0])
     majority = np.where(np.convolve(signs, np.ones(21), mode="same") >= 0.0, 1.0, -1.0)
     return replace(scenario, comparator=np.repeat(-majority[:, None] / 5.0, 5, axis=1))
-
-
-def _make_corrupted_for_ensembles(authors: bool, seed: Any, shorter: int) -> Scenario:
-    """Make the corrupted sequence; ``authors``: with phases of 4000."""
-    return _make_corrupted(authors, seed, shorter, 4000 if authors else 2000)
 
 
 def _make_worst_case(authors: bool, seed: Any, shorter: int) -> Scenario:
@@ -193,14 +191,16 @@ def _make_worst_case(authors: bool, seed: Any, shorter: int) -> Scenario:
     return Scenario("worst case", L1Ball(5), LinearCosts(sign / np.sqrt(5.0)), -sign / 5.0)
 
 
-def _make_descents(
-    c: float, slacks: Sequence[int], authors_c: float, scenario: Scenario, authors: bool
-) -> dict[str, Learner[Any]]:
-    """Make GD, LazyGD and k-lazyGD at sigma = sqrt(t / c); ``authors``: at sqrt((t + 1) / authors_c)."""
-    domain = scenario.domain
-    sigma = Sqrt(authors_c, 1) if authors else Sqrt(c)
-    lazy = {f"k={k}": KLazyGD(domain, sigma, k=k) for k in slacks}
-    return {"GD": GD(domain, sigma), "LazyGD": LazyGD(domain, sigma), **lazy}
+def _plan_descents(c: float, slacks: Sequence[int] = (), authors_c: float | None = None) -> MakeLearners:
+    """Plan GD, LazyGD and k-lazyGD at sigma = sqrt(t / c); ``authors``: at sqrt((t + 1) / authors_c)."""
+
+    def make(scenario: Scenario, authors: bool) -> dict[str, Learner[Any]]:
+        domain = scenario.domain
+        sigma = Sqrt(authors_c or c, 1) if authors else Sqrt(c)
+        lazy = {f"k={k}": KLazyGD(domain, sigma, k=k) for k in slacks}
+        return {"GD": GD(domain, sigma), "LazyGD": LazyGD(domain, sigma), **lazy}
+
+    return make
 
 
 def _make_ensembles(scenario: Scenario, authors: bool) -> dict[str, Learner[Any]]:
@@ -212,13 +212,12 @@ def _make_ensembles(scenario: Scenario, authors: bool) -> dict[str, Learner[Any]
     T = scenario.costs.T
     sigmas = [float(np.sqrt(T)) / step for step in EXPERT_STEPS]
     slacks = [max(1, int(5.0 * sigma / 2.0)) for sigma in sigmas]
-    rule = "lemma"
+    beta = meta_rate("lemma", T, 1.0, 1.0)
     prior = "harmonic"
     if authors:
         slacks = AUTHORS_SLACKS
-        rule = "authors"
+        beta = meta_rate("authors", T, 1.0, 1.0)
         prior = "uniform"
-    beta = meta_rate(rule, T, 1.0, 1.0)
     greedy = [GD(domain, sigma) for sigma in sigmas]
     lazy = [KLazyGD(domain, sigma, k=k) for sigma, k in zip(sigmas, slacks, strict=True)]
     return {"SAder": SAder(greedy, beta, prior), "SAder-k": SAder(lazy, beta, prior)}
@@ -226,17 +225,13 @@ def _make_ensembles(scenario: Scenario, authors: bool) -> dict[str, Learner[Any]
 
 #: The paper's experiments, by name.
 EXPERIMENTS: dict[str, Definition] = {
-    "example-i": Definition(lambda *_: rotating(), partial(_make_descents, 1.0, [5], 1.0)),
-    "example-ii": Definition(lambda *_: alternating(), partial(_make_descents, 1.0, [], 1.0)),
-    "stochastic": Definition(
-        _make_stochastic, partial(_make_descents, 60.0, PRINTED_SLACKS["stochastic"], 60.0)
-    ),
-    "corrupted": Definition(
-        _make_corrupted, partial(_make_descents, 16.0, PRINTED_SLACKS["corrupted"], 16.0)
-    ),
-    "worst-case": Definition(_make_worst_case, partial(_make_descents, 8.0, [19], 10.0)),
+    "example-i": Definition(lambda *_: rotating(), _plan_descents(1.0, [5])),
+    "example-ii": Definition(lambda *_: alternating(), _plan_descents(1.0)),
+    "stochastic": Definition(_make_stochastic, _plan_descents(60.0, PRINTED_SLACKS["stochastic"])),
+    "corrupted": Definition(_make_corrupted, _plan_descents(16.0, PRINTED_SLACKS["corrupted"])),
+    "worst-case": Definition(_make_worst_case, _plan_descents(8.0, [19], authors_c=10.0)),
     "ensemble-stochastic": Definition(_make_stochastic, _make_ensembles),
-    "ensemble-corrupted": Definition(_make_corrupted_for_ensembles, _make_ensembles),
+    "ensemble-corrupted": Definition(partial(_make_corrupted, authors_length=4000), _make_ensembles),
 }
 
 
@@ -282,8 +277,7 @@ class Outcome:
             The rows.
         """
         about = {"experiment": self.experiment.name, "T": self.experiment.scenario.costs.T}
-        moved = float(self.comparator.switching.sum())
-        theirs = {"comparator_switching": moved, "comparator_hitting": float(self.comparator.hitting.sum())}
+        theirs = {f"comparator_{name}": total for name, total in _sum_up(self.comparator).items()}
         return [{**about, "learner": label, **row, **theirs} for label, row in self.sum_up().items()]
 
     def sum_up(self) -> dict[str, dict[str, float]]:
@@ -294,15 +288,18 @@ class Outcome:
         dict of str to dict
             By label: switching, hitting, dynamic regret, total regret.
         """
-        u = float(self.comparator.hitting.sum())
-        moved = float(self.comparator.switching.sum())
+        u = _sum_up(self.comparator)
         rows = {}
         for label, paid in self.learners.items():
-            hitting = float(paid.hitting.sum())
-            switching = float(paid.switching.sum())
-            regret = {"dynamic_regret": hitting - u, "total_regret": hitting - u + switching - moved}
-            rows[label] = {"switching": switching, "hitting": hitting, **regret}
+            row = _sum_up(paid)
+            dynamic = row["hitting"] - u["hitting"]
+            total = dynamic + row["switching"] - u["switching"]
+            rows[label] = row | {"dynamic_regret": dynamic, "total_regret": total}
         return rows
+
+
+def _sum_up(paid: Paid) -> dict[str, float]:
+    return {"switching": float(paid.switching.sum()), "hitting": float(paid.hitting.sum())}
 
 
 def play_experiment(experiment: Experiment) -> Outcome:

@@ -405,13 +405,11 @@ class TheoremGame(NamedTuple):
     P: float
     sigma: float
 
-    def make_learner(self, k: int) -> KLazyGD:
-        return KLazyGD(self.scenario.domain, self.sigma, k=k)
-
-    def play(self, k: int) -> tuple[Trace, Array]:
-        """Return a run, and its points with the one after the last round."""
-        trace = run(self.make_learner(k), self.scenario.costs)
-        return trace, np.vstack((trace.x, trace.state.x))
+    def play(self, k: int) -> tuple[KLazyGD, Trace, Array]:
+        """Return a learner, its run, and its points with the one after the last round."""
+        learner = KLazyGD(self.scenario.domain, self.sigma, k=k)
+        trace = run(learner, self.scenario.costs)
+        return learner, trace, np.vstack((trace.x, trace.state.x))
 
 
 def report_statements(section: Section, settings: PaperSettings) -> None:
@@ -464,7 +462,7 @@ def _check_theorem_5(section: Section, name: str, game: TheoremGame) -> None:
     """Measure the regret at the theorem's sigma, and its bound with the steps of the run and with the largest possible."""
     T = game.scenario.costs.T
     for k in sorted({1, k_star(T, game.R, game.P), *PRINTED_SLACKS[name]}):
-        trace, x = game.play(k)
+        _, trace, x = game.play(k)
         moves = np.linalg.norm(np.diff(x, axis=0), axis=1)
         section.tabulate(
             "theorem-5", sequence=name, k=k, sigma=game.sigma,
@@ -506,10 +504,10 @@ def compute_printed_theorem_8(T: int, G: float, R: float, P: float) -> float:
 def _check_variance(section: Section, name: str, game: TheoremGame) -> None:
     r"""Compare steps with Proposition 11's bound :math:`\frac{5}{4\sigma}\|g_t - \mu_t\| + \frac{4R}{n_t}` and with klazy's."""
     k = k_star(game.scenario.costs.T, game.R, game.P)
-    trace, x = game.play(k)
+    learner, trace, x = game.play(k)
     found = trace.diagnose()
     g = game.scenario.costs.arrays()[0]
-    start, _, held = phases_of(game.make_learner(k), x, g)
+    start, _, held = phases_of(learner, x, g)
     n = np.arange(len(g)) - start
     known = (n >= 1) & np.isfinite(found.variance_bound)
     g, n, held, moved, corrected = (each[known] for each in (g, n, held, found.moved, found.variance_bound))

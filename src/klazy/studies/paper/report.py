@@ -16,15 +16,8 @@ from klazy.studies.paper.reproduce import PARTS
 from klazy.studies.paper.section import Row, Stored, list_versions
 from klazy.studies.paper.verdicts import COLOURS, PAPER_FIGURES, describe_findings, judge_claims
 
-LEARNER_COLUMNS = (
-    "learner",
-    "switching",
-    "hitting",
-    "dynamic_regret",
-    "total_regret",
-    "certified_bound",
-    "distance_closed",
-)
+LEARNER_COLUMNS = ("learner", "switching", "hitting", "dynamic_regret", "total_regret")
+LEARNER_COLUMNS += ("certified_bound", "distance_closed")
 QUICK = "A quick look: phases are ten times shorter, so no number here is the paper's, and printed numbers are not judged."
 PRESET_NAMES = {
     "paper": "as printed, with the theory's settings where the experiments' are not printed",
@@ -86,10 +79,7 @@ def _list_sections(stored: Mapping[tuple[str, str], Stored]) -> Iterator[dict[st
 
 def collect_results(sections: Iterable[Stored]) -> list[Row]:
     """Return one row per preset, experiment and learner."""
-    rows = []
-    for section in sections:
-        rows += section.tables.get(RESULTS, [])
-    return rows
+    return [row for section in sections for row in section.tables.get(RESULTS, [])]
 
 
 def check_claims(rows: Sequence[Row], quick: bool = False) -> list[Row]:
@@ -112,13 +102,8 @@ def check_claims(rows: Sequence[Row], quick: bool = False) -> list[Row]:
         if quick:
             continue
         agrees = [preset for preset in presets if claim.agrees(gains[preset])]
-        if agrees:
-            verdict = ", ".join(agrees)
-        elif len(presets) == len(PRESETS):
-            verdict = "neither"
-        else:
-            verdict = f"not in {presets[0]}"
-        row["comes out in"] = verdict
+        none = "neither" if len(presets) == len(PRESETS) else f"not in {presets[0]}"
+        row["comes out in"] = ", ".join(agrees) or none
     return found
 
 

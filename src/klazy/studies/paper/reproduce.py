@@ -10,14 +10,8 @@ from typing import Any, NamedTuple
 from klazy.base import parallel
 from klazy.base.checks import InvalidInput, integer, one_of
 from klazy.base.options import write_option
-from klazy.studies.paper import experiments, extras, illustrations
-from klazy.studies.paper.definitions import (
-    EXPERIMENTS,
-    PRESETS,
-    PaperSettings,
-    make_experiment,
-    play_experiment,
-)
+from klazy.studies.paper import definitions, experiments, extras, illustrations
+from klazy.studies.paper.definitions import EXPERIMENTS, PRESETS, PaperSettings
 from klazy.studies.paper.section import REPORT_TEXT, Row, Section, Stored, make_section_key
 from klazy.studies.results import ResultStore, ResultWriter, make_value_rows
 
@@ -131,17 +125,12 @@ def load_sections(jobs: Sequence[Job]) -> dict[tuple[str, str], Stored]:
     }
 
 
-def check_experiments(names: Iterable[str]) -> list[str]:
-    """Return names of experiments alone, all of them if none is given."""
-    return select_names(names, EXPERIMENTS, "experiment")
-
-
 def compute_results(names: Iterable[str], preset: str, settings: PaperSettings) -> list[Row]:
     """Return the rows of the experiments alone, without drawing or storing anything."""
     rows = []
-    for name in check_experiments(names):
-        made = make_experiment(name, preset, seed=settings.seed, shorter=settings.shorter)
-        outcome = play_experiment(made)
+    for name in select_names(names, EXPERIMENTS, "experiment"):
+        made = definitions.make_experiment(name, preset, seed=settings.seed, shorter=settings.shorter)
+        outcome = definitions.play_experiment(made)
         rows += [{"preset": preset, **row} for row in outcome.tabulate()]
     return rows
 

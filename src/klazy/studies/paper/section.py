@@ -26,7 +26,7 @@ REPORT_TEXT = tomllib.loads(Path(__file__).with_name("text.toml").read_text(enco
 
 @dataclass(eq=False)
 class Section:
-    """A title, paragraphs, tables of rows, figures with captions, and a note in small print.
+    """A title, paragraphs, tables of rows, figures with captions, and a note in small print. Figures are as in :class:`Stored`.
 
     ``words`` are the sentences and captions of its part in text.toml, by name.
     """
@@ -35,7 +35,8 @@ class Section:
     words: Mapping[str, str] = field(default_factory=dict)
     text: list[str] = field(default_factory=list)
     tables: dict[str, list[Row]] = field(default_factory=dict)
-    figures: "dict[str, tuple[Figure, str]]" = field(default_factory=dict)
+    captions: dict[str, str] = field(default_factory=dict)
+    figures: dict[str, dict[str, str]] = field(default_factory=dict)
     note: str = ""
 
     def write(self, name: str, /, **values: Any) -> None:
@@ -44,7 +45,9 @@ class Section:
 
     def draw(self, name: str, figure: "Figure", caption: str = "caption", /, **values: Any) -> None:
         """Add a figure and its caption, with ``values`` filled in."""
-        self.figures[name] = (figure, fill(self.words[caption], **values))
+        self.captions[name] = fill(self.words[caption], **values)
+        forms = {"svg": make_svg(figure, name), "png": make_png(figure)}
+        self.figures[name] = {form: b64encode(data).decode() for form, data in forms.items()}
 
     def tabulate(self, table: str, /, **columns: Any) -> list[Row]:
         """Add rows to a table, from columns and from values that all rows share; return the rows."""
@@ -58,20 +61,8 @@ class Section:
         """Return all of it as plain values, from which :class:`Stored` is made."""
         import polars
 
-        captions = {}
-        figures = {}
-        for name, (figure, caption) in self.figures.items():
-            captions[name] = caption
-            forms = {"svg": make_svg(figure, name), "png": make_png(figure)}
-            figures[name] = {form: b64encode(data).decode() for form, data in forms.items()}
-        return {
-            "title": self.title,
-            "text": self.text,
-            "tables": {name: polars.DataFrame(rows).to_dicts() for name, rows in self.tables.items()},
-            "captions": captions,
-            "figures": figures,
-            "note": self.note,
-        }
+        tables = {name: polars.DataFrame(rows).to_dicts() for name, rows in self.tables.items()}
+        return {name: value for name, value in vars(self).items() if name != "words"} | {"tables": tables}
 
 
 @dataclass(frozen=True)
@@ -97,15 +88,15 @@ class Stored:
         """
         import polars
 
-        folder = self.folder
+        folder = self.folder.absolute()
         if folder.parent.is_symlink():
-            raise InvalidInput(f"{folder.parent} must be a folder, got a link. Remove it.")
+            raise InvalidInput(f"{self.folder.parent} must be a folder, got a link. Remove it.")
         if folder.is_symlink():
             folder.unlink()
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
         for name, rows in self.tables.items():
-            polars.DataFrame(rows).write_parquet(folder.absolute() / f"{name}.parquet")
+            polars.DataFrame(rows).write_parquet(folder / f"{name}.parquet")
         for name, forms in self.figures.items():
             for form in forms:
                 (folder / f"{name}.{form}").write_bytes(self.read_figure(name, form))

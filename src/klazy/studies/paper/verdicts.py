@@ -109,18 +109,6 @@ def _judge_theorem_2(c: Columns) -> str:
     return CHANGED if is_exact and is_above else FAILS
 
 
-def _judge_theorem_5(c: Columns) -> str:
-    return _grade((c["regret"] <= c["realised_bound"] + TOLERANCE).all())
-
-
-def _judge_theorem_8(c: Columns) -> str:
-    return _grade((c["regret"] <= c["corrected"]).all())
-
-
-def _judge_variance(c: Columns) -> str:
-    return _grade(c["above_printed"].sum() == 0)
-
-
 def _judge_remark(c: Columns, random: Columns) -> str:
     """Judge whether more slack moves less: in the counterexample and in each random run, or on average."""
     less = c["switching"][1] <= c["switching"][0]
@@ -152,10 +140,6 @@ def _compare_slacks(c: Columns) -> Array:
     return regret[2:] < regret[0]
 
 
-def _judge_worst_case(c: Columns) -> str:
-    return _grade(c["total_regret"].argmin() == 0)
-
-
 def _judge_fallback(c: Columns) -> str:
     """Judge whether all experts together have about the regret of the greedy ones: at the lemma's rate, or at another."""
     near = c["together"] <= FALLBACK_FACTOR * c["greedy_alone"]
@@ -165,14 +149,14 @@ def _judge_fallback(c: Columns) -> str:
 VERDICT_RULES: dict[str, Callable[..., str]] = {
     "theorem-1": _judge_theorem_1,
     "theorem-2": _judge_theorem_2,
-    "theorem-5": _judge_theorem_5,
-    "theorem-8": _judge_theorem_8,
-    "variance": _judge_variance,
+    "theorem-5": lambda c: _grade((c["regret"] <= c["realised_bound"] + TOLERANCE).all()),
+    "theorem-8": lambda c: _grade((c["regret"] <= c["corrected"]).all()),
+    "variance": lambda c: _grade(c["above_printed"].sum() == 0),
     "remark": _judge_remark,
     "example-i": _judge_example,
     "example-ii": _judge_example,
     "slacks": _judge_slacks,
     "takeaway": _judge_takeaway,
-    "worst-case": _judge_worst_case,
+    "worst-case": lambda c: _grade(c["total_regret"].argmin() == 0),
     "fallback": _judge_fallback,
 }

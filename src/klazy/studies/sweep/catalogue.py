@@ -9,6 +9,7 @@ import inspect
 from collections.abc import Callable
 from functools import cache
 from importlib import import_module
+from inspect import Parameter
 from typing import Any, NamedTuple, get_origin, get_type_hints
 
 import numpy as np
@@ -25,21 +26,11 @@ from klazy.sets import ConvexSet, L2Ball
 from klazy.studies.installed import list_installed, load_installed
 
 Point = dict[str, Any]  # the value of every key
+Cell = tuple[str, Point]  # the name of a recipe or a rule, and the values of its parameters
 CONTEXT = ("seed", "domain", "T", "G", "movement", "move_cost", "family", "start", "prior", "hints")
 # A rule with a sigma takes one of these: sigma, 1 / sigma, or c for sigma_t = sqrt(t / c).
 STEP_SIZES = ("sigma", "learning_rate", "c")
 MOVEMENT_KINDS: dict[str, type[Movement]] = {"l2": L2Movement, "l1": L1Movement, "tv": TVMovement}
-
-
-class Parameter(NamedTuple):
-    """A parameter of a recipe or a rule: the type of its values, and the default."""
-
-    type: Any
-    default: Any = inspect.Parameter.empty
-
-    @property
-    def required(self) -> bool:
-        return self.default is inspect.Parameter.empty
 
 
 class CatalogueEntry(NamedTuple):
@@ -62,10 +53,11 @@ def _make_entry(
             if name in context:
                 asked.append(name)
             elif argument.kind not in (argument.VAR_POSITIONAL, argument.VAR_KEYWORD):
-                parameters[name] = Parameter(hints.get(name, Any), argument.default)
+                parameters[name] = argument.replace(annotation=hints.get(name, Any))
     if context is CONTEXT and "sigma" in parameters and not isinstance(parameters["sigma"].default, float):
         others = {name: value for name, value in parameters.items() if name not in STEP_SIZES}
-        parameters = dict.fromkeys(STEP_SIZES, Parameter(float, None)) | others
+        one = parameters["sigma"].replace(annotation=float, default=None)
+        parameters = {name: one.replace(name=name) for name in STEP_SIZES} | others
     return CatalogueEntry(make, parameters, tuple(dict.fromkeys(asked)))
 
 
@@ -98,13 +90,10 @@ _RULES = (
     "Fixed FollowTheLeader LastValue MovingAverage Periodic MinimumHold DeadBand"
 )
 _MEMORY_RULES = (learners.Decay, learners.Clip, learners.Event, learners.Clock)
-RECIPES: dict[str, CatalogueEntry] = {}
-for _name in _RECIPES.split():
-    RECIPES[_name] = _make_entry(getattr(sequences, _name), context=("seed",))
+_MAKERS = vars(presets) | vars(learners)
+RECIPES = {name: _make_entry(getattr(sequences, name), context=("seed",)) for name in _RECIPES.split()}
 RECIPES["square_wave"] = _make_entry(_make_wave, context=("seed",))
-LEARNER_RULES: dict[str, CatalogueEntry] = {}
-for _name in _RULES.split():
-    LEARNER_RULES[_name] = _make_entry(getattr(learners, _name, None) or getattr(presets, _name))
+LEARNER_RULES = {name: _make_entry(_MAKERS[name]) for name in _RULES.split()}
 LEARNER_RULES |= {memory.__name__: _make_memory_entry(memory) for memory in _MEMORY_RULES}
 
 
@@ -115,7 +104,7 @@ def find_entry(name: str, kind: str) -> CatalogueEntry:
     if name in known:
         return known[name]
     module, colon, function = name.partition(":")
-    if not colon and not is_installed(name, kind):
+    if not colon and (kind == "recipe" or name not in list_installed()):
         names = ", ".join(known)
         raise InvalidInput(f"{kind} must be one of {names}, or a module:function of your own, got {name!r}.")
     try:
@@ -129,14 +118,8 @@ def find_entry(name: str, kind: str) -> CatalogueEntry:
         raise InvalidInput(
             f"{name} must be a function annotated with `-> {kind_name}`, or a {kind_name} class."
         )
-    if kind == "recipe":
-        return _make_entry(found, context=("seed",))
-    return _make_entry(found)
-
-
-def is_installed(name: str, kind: str) -> bool:
-    """Return True for a rule that klazy does not have, and another installed package offers."""
-    return kind == "rule" and name not in LEARNER_RULES and name in list_installed()
+    context = ("seed",) if kind == "recipe" else CONTEXT
+    return _make_entry(found, context=context)
 
 
 def _returns(found: Any, wanted: type) -> bool:
@@ -170,16 +153,6 @@ def make_scenario(recipe: str, point: Point, seed: Any) -> Scenario:
     return made
 
 
-def depends_on_price(rule: str) -> bool:
-    """Return True if a learner of this rule is given the move cost."""
-    return not {"movement", "move_cost"}.isdisjoint(find_entry(rule, "rule").context)
-
-
-def needs_gradients(rule: str) -> bool:
-    """Return True if a learner of this rule is given the largest gradient of its sequence."""
-    return "G" in find_entry(rule, "rule").context
-
-
 def make_learner(
     rule: str, point: Point, domain: ConvexSet, movement: Movement, costs: Costs
 ) -> Learner[Any]:
@@ -188,21 +161,14 @@ def make_learner(
     T and G, the largest norm of a gradient, are those of the sequence: a generous hint, which ensembles of the theory need.
     """
     found = find_entry(rule, "rule")
-    facts: dict[str, Callable[[], Any]] = {
-        "domain": lambda: domain,
-        "T": lambda: costs.T,
-        "G": lambda: _find_largest_gradient(rule, costs),
-        "movement": lambda: movement,
-        "move_cost": lambda: movement.weight,
-        "family": lambda: costs.family,
-    }
-    given = {name: facts[name]() for name in found.context if name in facts}
-    point = dict(point)
-    if "c" in found.parameters and "sigma" in found.parameters:
-        c = point.pop("c", None)
-        if c is not None:
-            point["sigma"] = Sqrt(c)
-    made = found.make(**given, **point)
+    facts = {"domain": domain, "T": costs.T, "family": costs.family}
+    facts |= {"movement": movement, "move_cost": movement.weight}
+    if "G" in found.context:
+        facts["G"] = _find_largest_gradient(rule, costs)
+    given = {name: facts[name] for name in found.context if name in facts} | point
+    if "c" in point and "sigma" in found.parameters:
+        given["sigma"] = Sqrt(given.pop("c"))
+    made = found.make(**given)
     if not isinstance(made, Learner):
         raise InvalidInput(f"{rule} must return a klazy.types.Learner, got {type(made).__name__}.")
     return made

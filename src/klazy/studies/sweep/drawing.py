@@ -12,7 +12,7 @@ from klazy.base.options import write_option
 from klazy.studies.sweep.frame import LEARNER_COLUMNS, SETTING, choose_best, find_varying
 
 if TYPE_CHECKING:
-    import polars
+    from polars import DataFrame
 
 AXIS_COLUMNS = ("k", "m", "kappa", "sigma", "c", "length", "phases", "period", "settled", "T", "dim")
 AXIS_COLUMNS += ("move_cost",)
@@ -21,7 +21,7 @@ LOG_RATIO = 8.0  # the ratio of the largest to the least value from which on an 
 Figures = Iterator[tuple[str, "show.Figure"]]
 
 
-def draw_cells(cells: "polars.DataFrame", label: str, x: str | None = None, y: str | None = None) -> Figures:
+def draw_cells(cells: "DataFrame", label: str, x: str | None = None, y: str | None = None) -> Figures:
     """Yield figures of a sweep's cells, each with a name: lines over ``x``, or heat maps over ``x`` and ``y``, if given.
 
     Else heat maps over two parameters of a learner, or one of a learner and one of the setting, and lines over the setting's
@@ -38,19 +38,18 @@ def draw_cells(cells: "polars.DataFrame", label: str, x: str | None = None, y: s
         )
     own = [name for name in free if name in LEARNER_COLUMNS]
     given = [name for name in free if name in SETTING]
-    if x is not None and y is not None:
-        yield from _draw_heats(cells, label, x, y)
-        return
+    pairs = list(itertools.combinations(own, 2)) or list(itertools.product(given, own))
+    names = given or own
     if x is not None:
-        yield from _draw_lines(cells, label, x)
-        return
-    for across, up in [*itertools.combinations(own, 2)] or [*itertools.product(given, own)]:
+        pairs = [] if y is None else [(x, y)]
+        names = [x] if y is None else []
+    for across, up in pairs:
         yield from _draw_heats(cells, label, across, up)
-    for name in given or own:
+    for name in names:
         yield from _draw_lines(cells, label, name)
 
 
-def _draw_heats(cells: "polars.DataFrame", label: str, across: str, up: str) -> Figures:
+def _draw_heats(cells: "DataFrame", label: str, across: str, up: str) -> Figures:
     """Yield heat maps over two parameters, for every learner that has them."""
     for (learner, *_), group in cells.drop_nulls((across, up)).group_by("learner", maintain_order=True):
         ratio = bool((group["mean"] > 0.0).all())
@@ -58,24 +57,19 @@ def _draw_heats(cells: "polars.DataFrame", label: str, across: str, up: str) -> 
         if across in SETTING and up in LEARNER_COLUMNS:
             sign = "/" if ratio else "-"
             shown = f"{label} {sign} the best of its column"
-        parts = {}
-        for title, some in _split_settings(group, (across, up)):
-            part = _make_heat(some, across, up, ratio)
-            if min(part.values.shape) > 1:
-                parts[title] = part
+        settings = _split_settings(group, (across, up))
+        parts = {title: _make_heat(some, across, up, ratio) for title, some in settings}
+        parts = {title: part for title, part in parts.items() if min(part.values.shape) > 1}
         file = f"{learner}-{across}-{up}".replace(":", "-")
         for name, some in _split_sheets(parts, file):
             ylabel = f"{_format_name(up)} of {learner}"
             yield name, show.draw_heat(some, _format_name(across), ylabel, shown)
 
 
-def _draw_lines(cells: "polars.DataFrame", label: str, x: str) -> Figures:
+def _draw_lines(cells: "DataFrame", label: str, x: str) -> Figures:
     """Yield lines over one parameter."""
-    parts = {}
-    for title, some in _split_settings(cells, (x,)):
-        part = _make_lines(some, x)
-        if len(part.x) > 1:
-            parts[title] = part
+    parts = {title: _make_lines(some, x) for title, some in _split_settings(cells, (x,))}
+    parts = {title: part for title, part in parts.items() if len(part.x) > 1}
     log = ""
     if all(_is_wide(part.x) for part in parts.values()):
         log += "x"
@@ -85,7 +79,7 @@ def _draw_lines(cells: "polars.DataFrame", label: str, x: str) -> Figures:
         yield file, show.draw_panels(some, _format_name(x), label, log)
 
 
-def _make_heat(cells: "polars.DataFrame", x: str, y: str, ratio: bool) -> show.Heat:
+def _make_heat(cells: "DataFrame", x: str, y: str, ratio: bool) -> show.Heat:
     """Make a heat map whose best cell is marked; over a setting, each column is compared with its best, which is marked."""
     xs = cells[x].unique().sort().to_list()
     ys = cells[y].unique().sort().to_list()
@@ -94,16 +88,15 @@ def _make_heat(cells: "polars.DataFrame", x: str, y: str, ratio: bool) -> show.H
         values[ys.index(up), xs.index(across)] = mean
     by_column = x in SETTING and y in LEARNER_COLUMNS
     by = (x,) if by_column else ()
-    best = choose_best(cells, by).select(x, y, "mean").rows()
-    marked = [(ys.index(up), xs.index(across)) for across, up, _ in best]
+    best = choose_best(cells, by).sort(x)
+    marked = [(ys.index(up), xs.index(across)) for across, up in best.select(x, y).iter_rows()]
     if by_column:
-        by_x = {across: mean for across, _, mean in best}
-        least = np.array([by_x[across] for across in xs])
+        least = best["mean"].to_numpy()
         values = values / least if ratio else values - least
     return show.Heat(xs, ys, values, marked)
 
 
-def _make_lines(cells: "polars.DataFrame", x: str) -> show.Lines:
+def _make_lines(cells: "DataFrame", x: str) -> show.Lines:
     """Make a line for each learner that has this parameter, its best point marked, and a level for each that does not."""
     xs = cells[x].drop_nulls().unique().sort().to_list()
     part = show.Lines(np.array(xs), {}, {}, {}, {})
@@ -116,11 +109,10 @@ def _make_lines(cells: "polars.DataFrame", x: str) -> show.Lines:
             part.levels[level] = choose_best(without, ())["mean"][0]
         if not len(best):
             continue
-        mean = np.full(len(xs), np.nan)
-        half = np.full(len(xs), np.nan)
-        at = [xs.index(value) for value in best[x]]
-        mean[at] = best["mean"].to_numpy()
-        half[at] = best["half"].fill_null(0.0).to_numpy()
+        mean, half = np.full((2, len(xs)), np.nan)
+        at = np.searchsorted(xs, best[x])
+        mean[at] = best["mean"]
+        half[at] = best["half"].fill_null(0.0)
         part.lines[learner] = mean
         part.bands[learner] = (mean - half, mean + half)
         if x in LEARNER_COLUMNS:
@@ -128,9 +120,7 @@ def _make_lines(cells: "polars.DataFrame", x: str) -> show.Lines:
     return part
 
 
-def _split_settings(
-    cells: "polars.DataFrame", shown: Sequence[str]
-) -> Iterator[tuple[str, "polars.DataFrame"]]:
+def _split_settings(cells: "DataFrame", shown: Sequence[str]) -> Iterator[tuple[str, "DataFrame"]]:
     """Yield the cells of each setting that a figure does not show, with its description."""
     hidden = [name for name in find_varying(cells, SETTING) if name not in shown]
     if not hidden:

@@ -233,10 +233,10 @@ def _name_devices(player: TaskPlayer) -> str:
 
 def _play_by_workers(tasks: Sequence[Task], workers: Workers) -> Iterator[tuple[Task, TaskResult]]:
     """Yield results in any order; a run that ends its worker is found by halves, and has that as its error."""
-    left = {i: task._replace(number=i) for i, task in enumerate(tasks)}
+    left = {task.first: task for task in tasks}
     try:
-        for result in workers.map_unordered(play_task, list(left.values())):
-            yield left.pop(result.number), result
+        for result in workers.map_unordered(play_task, tasks):
+            yield left.pop(result.first), result
     except WorkerLost as lost:
         suspects = list(left.values())
         if len(suspects) == 1 and len(suspects[0].team) == 1:

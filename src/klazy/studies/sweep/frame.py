@@ -15,25 +15,31 @@ from klazy.studies.sweep.player import RUN_SUMS, TaskResult
 from klazy.studies.sweep.tasks import Task, Team
 
 if TYPE_CHECKING:
-    import polars
+    from polars import DataFrame, Series
 
 Row = dict[str, Any]
-# Keys of recipes and rules that have a column of their own; other keys are among the options.
-KEYS: dict[str, type] = dict.fromkeys(("T", "dim", "phases", "length", "settled", "period", "k"), int)
-KEYS |= dict.fromkeys(("sigma", "c", "m", "kappa"), float) | {"random_phases": bool}
-SCENARIO_COLUMNS = ("scenario", "T", "dim", "phases", "length", "random_phases", "settled", "period")
-SCENARIO_COLUMNS += ("scenario_options",)
-LEARNER_COLUMNS = ("learner", "sigma", "c", "k", "m", "kappa", "learner_options")
-PRICE = ("movement", "move_cost")
-# Columns that the runs of a task have in common.
-TASK_COLUMNS = ("version", *SCENARIO_COLUMNS, "movement", "root", "seed")
-SETTING = (*SCENARIO_COLUMNS, *PRICE)  # what a learner cannot choose
-CELL = (*SCENARIO_COLUMNS, *LEARNER_COLUMNS, *PRICE)
+# Columns and their types. Keys of recipes and rules without a column are text in the last column of their table, the options.
+SCENARIO_COLUMNS: dict[str, type] = {
+    "scenario": str, "T": int, "dim": int, "phases": int, "length": int, "random_phases": bool,
+    "settled": int, "period": int, "scenario_options": str,
+}  # fmt: skip
+LEARNER_COLUMNS: dict[str, type] = {
+    "learner": str, "sigma": float, "c": float, "k": int, "m": float, "kappa": float, "learner_options": str,
+}  # fmt: skip
+PRICE_COLUMNS = {"movement": str, "move_cost": float}
+SEED_COLUMNS = {"root": int, "seed": int}
 METRICS = (*RUN_SUMS[:2], "cost", *RUN_SUMS[2:])
 CURVES = ("hitting_curve", "switching_curve")
+CURVE_COLUMNS = {"rounds": list[int], **dict.fromkeys(CURVES, list[float])}
+COLUMNS: dict[str, Any] = {"key": str, "version": str} | SCENARIO_COLUMNS | LEARNER_COLUMNS | PRICE_COLUMNS
+COLUMNS |= SEED_COLUMNS | dict.fromkeys(METRICS, float) | CURVE_COLUMNS | {"error": str}
+# Columns that the runs of a task have in common.
+TASK_COLUMNS = {"version": str, **SCENARIO_COLUMNS, "movement": str, **SEED_COLUMNS}
+SETTING = (*SCENARIO_COLUMNS, *PRICE_COLUMNS)  # what a learner cannot choose
+CELL = (*SCENARIO_COLUMNS, *LEARNER_COLUMNS, *PRICE_COLUMNS)
 
 
-def make_run_frame(played: Sequence[tuple[Task, TaskResult]], keys: "polars.Series") -> "polars.DataFrame":
+def make_run_frame(played: Sequence[tuple[Task, TaskResult]], keys: "Series") -> "DataFrame":
     """Return one row per run: its key, learner and sequence, its costs and regrets, its curve and its error if there is one.
 
     ``keys`` are those of all runs of the study. Sequences and learners are described once each, and repeated by number: a
@@ -41,53 +47,45 @@ def make_run_frame(played: Sequence[tuple[Task, TaskResult]], keys: "polars.Seri
     """
     import polars as pl
 
-    schema = make_schema()
+    empty = pl.DataFrame(schema=COLUMNS)
     if not played:
-        return pl.DataFrame(schema=schema)
-    counts = [len(task.team) for task, _ in played]
-    which = np.repeat(np.arange(len(played)), counts)
-    firsts = np.array([task.first for task, _ in played])
-    starts = np.cumsum([0, *counts[:-1]])
-    shared = {name: schema[name] for name in TASK_COLUMNS}
-    sequences = pl.DataFrame([_describe_sequence(*pair) for pair in played], schema=shared)
+        return empty
+    which = np.repeat(np.arange(len(played)), [len(task.team) for task, _ in played])
+    sequences = pl.DataFrame([_describe_sequence(*pair) for pair in played], schema=TASK_COLUMNS)
     parts = [
-        pl.DataFrame({"key": keys.gather((firsts - starts)[which] + np.arange(len(which)))}),
+        pl.concat([keys[task.first : task.first + len(task.team)] for task, _ in played]).to_frame(),
         sequences[which],
         pl.concat([_describe_team(task.team) for task, _ in played]),
         pl.DataFrame(np.concatenate([result.sums for _, result in played]), schema=list(RUN_SUMS)),
     ]
     if any(result.errors for _, result in played):
-        pairs = zip(counts, played, strict=True)
-        errors = [result.errors.get(i) for count, (_, result) in pairs for i in range(count)]
-        parts.append(pl.DataFrame({"error": errors}, schema={"error": pl.String}))
+        errors = [result.errors.get(i) for task, result in played for i in range(len(task.team))]
+        parts.append(pl.DataFrame({"error": errors}, schema={"error": str}))
     if any(len(result.rounds) for _, result in played):
         parts.append(pl.concat([_list_curves(*pair) for pair in played]))
     frame = pl.concat(parts, how="horizontal").with_columns(cost=pl.col("hitting") + pl.col("switching"))
-    missing = [pl.lit(None, schema[name]).alias(name) for name in schema if name not in frame.columns]
-    return frame.with_columns(*missing, pl.col(METRICS).fill_nan(None)).select(*schema)
+    return pl.concat([empty, frame], how="diagonal").with_columns(pl.col(METRICS).fill_nan(None))
 
 
 @lru_cache(maxsize=8)
-def _describe_team(team: Team) -> "polars.DataFrame":
+def _describe_team(team: Team) -> "DataFrame":
     """Return the learner and the price of every run of a team; tasks mostly share one."""
     import polars as pl
 
-    schema = {name: make_schema()[name] for name in LEARNER_COLUMNS}
     rows = [_split_options(point, LEARNER_COLUMNS) | {"learner": rule} for rule, point in team.cells]
-    return pl.DataFrame(rows, schema=schema)[team.cell].with_columns(move_cost=team.weights)
+    return pl.DataFrame(rows, schema=LEARNER_COLUMNS)[team.cell].with_columns(move_cost=team.weights)
 
 
-def _list_curves(task: Task, result: TaskResult) -> "polars.DataFrame":
+def _list_curves(task: Task, result: TaskResult) -> "DataFrame":
     """Return the curves of the runs of a task, null where there are none."""
     import polars as pl
 
-    types = {name: make_schema()[name] for name in ("rounds", *CURVES)}
     count = len(task.team)
     if not len(result.rounds):
-        return pl.DataFrame({name: [None] * count for name in types}, schema=types)
+        return pl.DataFrame(schema=CURVE_COLUMNS).clear(count)
     values = [np.tile(result.rounds, (count, 1)), *np.moveaxis(result.curves, -1, 0)]
     columns = []
-    for name, each in zip(types, values, strict=True):
+    for name, each in zip(CURVE_COLUMNS, values, strict=True):
         columns.append(pl.Series(name, np.ascontiguousarray(each)).arr.to_list())
     known = pl.lit(pl.Series("known", ~np.isnan(result.curves[:, -1, 0])))
     return pl.DataFrame(columns).select(pl.when(known).then(pl.all()))
@@ -102,47 +100,28 @@ def _describe_sequence(task: Task, result: TaskResult) -> Row:
         row = {"T": result.T, "dim": result.dim} | row
     row |= {"scenario": recipe, "movement": task.team.movement, "version": klazy.__version__}
     if seed is not None:
-        row |= {"root": seed[0], "seed": seed[1]}
+        row |= zip(SEED_COLUMNS, seed, strict=True)
     return row
 
 
-def make_schema() -> dict[str, Any]:
-    """Return the columns and their types."""
-    import polars as pl
-
-    kinds: dict[type, Any] = {int: pl.Int64(), float: pl.Float64(), bool: pl.Boolean()}
-    types = {name: kinds[kind] for name, kind in KEYS.items()}
-    types["move_cost"] = pl.Float64()
-    columns = {name: types.get(name, pl.String()) for name in ("key", "version", *CELL)}
-    columns |= dict.fromkeys(("root", "seed"), pl.Int64())
-    columns |= dict.fromkeys(METRICS, pl.Float64())
-    columns["rounds"] = pl.List(pl.Int64())
-    columns |= dict.fromkeys(CURVES, pl.List(pl.Float64()))
-    columns["error"] = pl.String()
-    return columns
-
-
-def _split_options(point: Point, among: Sequence[str]) -> Row:
-    """Return the values that have a column ``among`` these, and the others as text in the last of them, the options."""
-    own = {}
-    options = {}
-    for key, value in point.items():
-        if key in among and key in KEYS and _fits(value, KEYS[key]):
-            own[key] = value
-        else:
-            options[key] = value
+def _split_options(point: Point, columns: dict[str, type]) -> Row:
+    """Return the values that have a column, and the others as text in the last column, the options."""
+    own = {key: value for key, value in point.items() if _fits(value, columns.get(key, str))}
+    options = {key: value for key, value in point.items() if key not in own}
     if options:
-        own[among[-1]] = json.dumps(options, sort_keys=True)
+        *_, last = columns
+        own[last] = json.dumps(options, sort_keys=True)
     return own
 
 
 def _fits(value: Any, kind: type) -> bool:
-    return isinstance(value, bool) == (kind is bool) and isinstance(value, kind | int)
+    """Return True if a column of this type holds the value; columns of text hold none."""
+    return kind is not str and isinstance(value, bool) == (kind is bool) and isinstance(value, kind | int)
 
 
 def average_cells(
-    rows: "polars.DataFrame", metric: str, relative_to: str | None = None, held_out: bool = False
-) -> "polars.DataFrame":
+    rows: "DataFrame", metric: str, relative_to: str | None = None, held_out: bool = False
+) -> "DataFrame":
     """Return the ``mean`` of a metric over the ``runs`` of every cell, one per seed, and ``half`` the width of its interval.
 
     The interval contains the true mean with a confidence of 95 % (Student's t); for a single run it is null.
@@ -166,67 +145,63 @@ def average_cells(
     if relative_to is not None:
         known = _relate(known, metric, relative_to, held_out)
     if not held_out:
-        return _average(known, metric).with_columns(pl.col("mean").alias("choice"))
+        return _average(known, metric).with_columns(choice="mean")
     odd = pl.col("seed") % 2 == 1
-    chosen = _average(known.filter(~odd), metric)
+    choice = _average(known.filter(~odd), metric).select(*CELL, choice="mean")
     shown = _average(known.filter(odd), metric)
-    choice = chosen.select(*CELL, pl.col("mean").alias("choice"))
     return shown.join(choice, on=CELL, nulls_equal=True, maintain_order="left")
 
 
-def _average(rows: "polars.DataFrame", metric: str) -> "polars.DataFrame":
+def _average(rows: "DataFrame", metric: str) -> "DataFrame":
     """Return the mean, half the interval's width, and the number of runs, by cell."""
     import polars as pl
     from scipy.special import stdtrit
 
-    found = rows.group_by(CELL, maintain_order=True)
     value = pl.col(metric)
-    cells = found.agg(mean=value.mean(), half=value.std(), runs=pl.len())
+    grouped = rows.group_by(CELL, maintain_order=True)
+    cells = grouped.agg(mean=value.mean(), half=value.std(), runs=pl.len())
     n = cells["runs"].to_numpy().clip(2)
-    half = cells["half"] * (stdtrit(n - 1, 0.975) / np.sqrt(n))
-    return cells.with_columns(half.alias("half"))
+    return cells.with_columns(half=cells["half"] * (stdtrit(n - 1, 0.975) / np.sqrt(n)))
 
 
-def _relate(rows: "polars.DataFrame", metric: str, learner: str, held_out: bool) -> "polars.DataFrame":
+def _relate(rows: "DataFrame", metric: str, learner: str, held_out: bool) -> "DataFrame":
     """Return the rows with the metric relative to a learner's, in per cent."""
     import polars as pl
 
+    option = write_option("relative_to")
     theirs = rows.filter(pl.col("learner") == learner)
     if not len(theirs):
         known = ", ".join(rows["learner"].unique(maintain_order=True))
-        option = write_option("relative_to")
         raise InvalidInput(f"{option} must be a learner of the study ({known}), got {learner!r}.")
     best = choose_best(average_cells(theirs, metric, held_out=held_out), SETTING).select(*CELL, "mean")
-    base = theirs.join(best, on=CELL, nulls_equal=True)
-    base = base.select(*SETTING, "seed", "mean", base=metric)
     if (best["mean"] == 0.0).any():
-        option = write_option("relative_to")
         message = f"{option} must be a learner whose {metric} is not 0, got {learner}. Choose another."
         raise InvalidInput(message)
+    base = theirs.join(best, on=CELL, nulls_equal=True).select(*SETTING, "seed", "mean", base=metric)
     joined = rows.join(base, on=(*SETTING, "seed"), nulls_equal=True, maintain_order="left")
     more = 100.0 * (pl.col(metric) - pl.col("base")) / pl.col("mean").abs()
     return joined.with_columns(more.alias(metric)).drop("base", "mean")
 
 
-def choose_best(cells: "polars.DataFrame", by: Sequence[str]) -> "polars.DataFrame":
+def choose_best(cells: "DataFrame", by: Sequence[str]) -> "DataFrame":
     """Return the best of the cells that agree in these columns; one with fewer runs than others, as after failures, is not."""
     import polars as pl
 
     most = pl.col("runs").max()
     if not by:
         return cells.sort(pl.col("runs") < most, "choice").head(1)
-    ordered = cells.sort(pl.col("runs") < most.over(list(by)), "choice")
+    ordered = cells.sort(pl.col("runs") < most.over(by), "choice")
     return ordered.group_by(by, maintain_order=True).first()
 
 
-def find_varying(cells: "polars.DataFrame", among: Sequence[str] = CELL) -> list[str]:
+def find_varying(cells: "DataFrame", among: Sequence[str] = CELL) -> list[str]:
     """Return the columns that have more than one value, without T where it follows from phases."""
     found = [name for name in among if cells[name].drop_nulls().n_unique() > 1]
     follows = "T" in found and cells["T"].is_in(cells["length"] * cells["phases"]).all()
     return [name for name in found if name != "T" or not follows]
 
 
-def summarize_cells(cells: "polars.DataFrame", most: int) -> list[dict[str, Any]]:
+def summarize_cells(cells: "DataFrame", most: int) -> list[dict[str, Any]]:
     """Return the cells, or if they are more than ``most``, the best of each learner in each setting, with what varies.
 
     "at grid limit" names the parameters of a best cell that are the first or the last of their grid: others may be better.
@@ -250,11 +225,11 @@ def summarize_cells(cells: "polars.DataFrame", most: int) -> list[dict[str, Any]
     return rows
 
 
-def _find_ends(cells: "polars.DataFrame", parameters: Sequence[str]) -> dict[tuple[Any, str], Any]:
+def _find_ends(cells: "DataFrame", parameters: Sequence[str]) -> dict[tuple[Any, str], Any]:
     """Return the least and the largest value of every learner's parameters that have more than two."""
     ends = {}
     for (learner, *_), group in cells.group_by("learner"):
         for name in parameters:
-            if name in KEYS and group[name].n_unique() > 2:
+            if LEARNER_COLUMNS[name] is not str and group[name].n_unique() > 2:
                 ends[learner, name] = (group[name].min(), group[name].max())
     return ends

@@ -7,7 +7,8 @@ import json
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property, lru_cache
-from typing import Any
+from itertools import groupby
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -18,28 +19,26 @@ from klazy.game.batch import run_batch
 from klazy.game.device import find_gpu_obstacle, play_learners
 from klazy.game.plan import make_marks
 from klazy.hindsight import best_fixed, offline_optimum
-from klazy.learners import Learner
 from klazy.movement import Movement
 from klazy.studies.sweep import catalogue
-from klazy.studies.sweep.catalogue import MOVEMENT_KINDS
+from klazy.studies.sweep.catalogue import MOVEMENT_KINDS, Point
 from klazy.studies.sweep.tasks import Plan, Task
 
 RUN_SUMS = ("hitting", "switching", "dynamic_regret", "total_regret", "static_regret", "optimum_regret")
-# Runs that a GPU plays together, after which rows can be written.
+# About how many runs a GPU plays together, after which rows can be written.
 TOGETHER = 1 << 18
-Maybe = Learner[Any] | str  # a learner, or why it cannot be made
 
 
 class TaskResult:
-    """The results of the runs of task ``number``, in their order.
+    """The results of the runs of a task, in their order; ``first`` is the task's.
 
-    ``sums`` has a row per run and the columns of :data:`SUMS`, NaN where nothing is known; ``errors`` has errors by run.
+    ``sums`` has a row per run and the columns of :data:`RUN_SUMS`, NaN where nothing is known; ``errors`` has errors by run.
     ``curves`` holds the hitting and switching cost of each run after each of ``rounds``, if the task wants them.
     ``learner_rounds`` counts the rounds that were played: of runs that differ in price alone, only once.
     """
 
     def __init__(self, task: Task, T: int = 0, dim: int = 0) -> None:
-        self.number = task.number
+        self.first = task.first
         self.T = T
         self.dim = dim
         self.learner_rounds: int = 0
@@ -67,7 +66,7 @@ class TaskResult:
 class Place:
     """A sequence on its set, with the costs of its comparators, each computed once."""
 
-    def __init__(self, recipe: str, point: dict[str, Any], seed: list[int] | None) -> None:
+    def __init__(self, recipe: str, point: Point, seed: Sequence[int] | None) -> None:
         source = None if seed is None else np.random.SeedSequence(seed[0], spawn_key=(seed[1],))
         made = catalogue.make_scenario(recipe, point, source)
         self.domain = made.domain
@@ -99,13 +98,23 @@ def _make_place(sequence: str) -> Place:
     return Place(*json.loads(sequence))
 
 
+class Prepared(NamedTuple):
+    """A task with its sequence, which is None if it cannot be made, and its results so far."""
+
+    task: Task
+    place: Place | None
+    result: TaskResult
+
+
 def play_task(task: Task) -> TaskResult:
     """Play a task on one thread, because other workers play others; an error of its recipe is that of all runs."""
     from threadpoolctl import threadpool_limits
 
     try:
         with threadpool_limits(1):
-            (result,) = TaskPlayer().play([task], [_make_place(json.dumps(task.sequence))])
+            place = _make_place(json.dumps(task.sequence))
+            result = TaskResult(task, place.costs.T, place.costs.dim)
+            TaskPlayer().play([Prepared(task, place, result)])
             return result
     except (Exception, SystemExit) as failed:
         return fail_task(task, failed)
@@ -123,35 +132,23 @@ def play_on_gpu(player: "TaskPlayer", tasks: Sequence[Task]) -> Iterator[tuple[T
     from threadpoolctl import threadpool_limits
 
     with threadpool_limits(1), ThreadPoolExecutor() as pool:
-        ready: list[Task] = []
+        groups = [list(group) for _, group in groupby(tasks, lambda task: task.first // TOGETHER)]
         making: list[Any] = []
-        for group in [*_group_tasks(tasks), []]:
-            ahead = [pool.submit(_try_place, task) for task in group]
-            places = [future.result() for future in making]
-            yield from zip(ready, player.play(ready, places), strict=True)
-            ready = group
+        for group in [*groups, []]:
+            ahead = [pool.submit(_prepare, task) for task in group]
+            ready = [future.result() for future in making]
+            player.play(ready)
+            yield from ((task, result) for task, _, result in ready)
             making = ahead
 
 
-def _group_tasks(tasks: Sequence[Task]) -> list[list[Task]]:
-    """Group tasks so that each group has about :data:`TOGETHER` runs."""
-    groups: list[list[Task]] = []
-    room = 0
-    for task in tasks:
-        room -= len(task.team)
-        if room < 0:
-            groups.append([])
-            room = TOGETHER - len(task.team)
-        groups[-1].append(task)
-    return groups
-
-
-def _try_place(task: Task) -> Place | TaskResult:
-    """Return the sequence of a task, or the failure of all its runs."""
+def _prepare(task: Task) -> Prepared:
+    """Make the sequence of a task; if that fails, all its runs do."""
     try:
-        return Place(*json.loads(json.dumps(task.sequence)))
+        place = Place(*task.sequence)
     except (Exception, SystemExit) as failed:
-        return fail_task(task, failed)
+        return Prepared(task, None, fail_task(task, failed))
+    return Prepared(task, place, TaskResult(task, place.costs.T, place.costs.dim))
 
 
 class TaskPlayer:
@@ -165,32 +162,25 @@ class TaskPlayer:
         self.strict = strict
         self.used_gpu = False
         self.used_cpu = False
-        self._learners: dict[Any, list[Maybe]] = {}
+        self._learners: dict[Any, list[Any]] = {}
 
-    def play(self, tasks: Sequence[Task], places: Sequence[Place | TaskResult]) -> list[TaskResult]:
+    def play(self, prepared: Sequence[Prepared]) -> None:
         """Play tasks together where they have the same plan, set and length."""
-        results: list[TaskResult] = []
-        alike: dict[Any, list[tuple[Place, TaskResult, Task]]] = {}
-        plans: dict[Any, Plan] = {}
-        for task, place in zip(tasks, places, strict=True):
-            if isinstance(place, TaskResult):
-                results.append(place)
-                continue
-            result = TaskResult(task, place.costs.T, place.costs.dim)
-            results.append(result)
-            for number, plan in enumerate(task.team.plans):
-                kind = (task.team, number, place.domain, place.costs.T, place.costs.family, task.checkpoints)
-                plans[kind] = plan
-                alike.setdefault(kind, []).append((place, result, task))
+        playable = [(task, place, result) for task, place, result in prepared if place is not None]
+        alike: dict[Any, list[tuple[Place, TaskResult]]] = {}
+        for task, place, result in playable:
+            about = (task.team, place.domain, place.costs.T, place.costs.family, task.checkpoints)
+            for number in range(len(task.team.plans)):
+                alike.setdefault((number, *about), []).append((place, result))
         for kind, parts in alike.items():
-            self._play_plan(kind, plans[kind], parts)
-        for task, result, place in zip(tasks, results, places, strict=True):
-            if isinstance(place, Place):
-                _compare(result, task, place)
-        return results
+            self._play_plan(kind, parts)
+        for task, place, result in playable:
+            _compare(result, task, place)
 
-    def _play_plan(self, kind: Any, plan: Plan, parts: list[tuple[Place, TaskResult, Task]]) -> None:
+    def _play_plan(self, kind: Any, parts: list[tuple[Place, TaskResult]]) -> None:
         """Play one plan on several sequences of the same set and length."""
+        number, team, _, T, _, checkpoints = kind
+        plan: Plan = team.plans[number]
         count = len(plan.cells)
         who = np.tile(np.arange(count), (len(parts), 1))
         if plan.is_shared:
@@ -198,31 +188,29 @@ class TaskPlayer:
                 self._learners[kind] = _make_learners(plan, parts[0][0])
             learners = self._learners[kind]
         else:
-            learners = [each for place, _, _ in parts for each in _make_learners(plan, place)]
+            learners = [each for place, _ in parts for each in _make_learners(plan, place)]
             who += count * np.arange(len(parts))[:, None]
-        checkpoints = parts[0][2].checkpoints
-        marks = make_marks(checkpoints, parts[0][1].T)
+        marks = make_marks(checkpoints, T)
         sums = np.full((*who.shape, len(marks), 2), np.nan)
         costs = parts[0][0].costs
         able = np.array([self._is_able(learner, costs, plan.movement) for learner in learners])
         if able.any():
             self.used_gpu = True
-            sequences = [np.ascontiguousarray(place.costs.arrays()[0]) for place, _, _ in parts]
+            sequences = [np.ascontiguousarray(place.costs.arrays()[0]) for place, _ in parts]
             members = [row[able[row]] for row in who]
             movements = [plan.movement] * len(learners)
             found = play_learners(learners, movements, sequences, members, marks)
             for row, mine, paid in zip(who, sums, found, strict=True):
                 mine[able[row]] = paid
-        for row, mine, (place, result, _) in zip(who, sums, parts, strict=True):
+        for row, mine, (place, result) in zip(who, sums, parts, strict=True):
             # Runs that are not finite are played again, to find the error.
             left = np.flatnonzero(~np.isfinite(mine).all(axis=(1, 2)))
-            errors = _play_on_cpu(
-                [learners[i] for i in row], left, mine, place.costs, plan.movement, checkpoints
-            )
+            chosen = [learners[i] for i in row]
+            errors = _play_on_cpu(chosen, left, mine, place.costs, plan.movement, checkpoints)
             self.used_cpu = self.used_cpu or bool(set(left[~able[row[left]]].tolist()) - set(errors))
             result.record(plan, mine, errors)
 
-    def _is_able(self, learner: Maybe, costs: Costs, movement: Movement) -> bool:
+    def _is_able(self, learner: Any, costs: Costs, movement: Movement) -> bool:
         """Return True if the GPU plays this learner."""
         if self.device == "cpu" or isinstance(learner, str):
             return False
@@ -234,9 +222,9 @@ class TaskPlayer:
         return obstacle is None
 
 
-def _make_learners(plan: Plan, place: Place) -> list[Maybe]:
-    """Return the learners of a plan on a sequence, and an error in place of each that cannot be made."""
-    made: list[Maybe] = []
+def _make_learners(plan: Plan, place: Place) -> list[Any]:
+    """Return the learners of a plan on a sequence, and the error, as text, in place of each that cannot be made."""
+    made: list[Any] = []
     for rule, point in plan.cells:
         try:
             made.append(catalogue.make_learner(rule, point, place.domain, plan.movement, place.costs))
@@ -246,25 +234,17 @@ def _make_learners(plan: Plan, place: Place) -> list[Maybe]:
 
 
 def _play_on_cpu(
-    learners: list[Maybe], which: np.ndarray, sums: Array, costs: Costs, movement: Movement, checkpoints: int
+    learners: list[Any], which: np.ndarray, sums: Array, costs: Costs, movement: Movement, checkpoints: int
 ) -> dict[int, str]:
     """Write the sums of some learners, and return errors by learner."""
-    errors: dict[int, str] = {}
-    ready: dict[int, Learner[Any]] = {}
-    for i in which.tolist():
-        learner = learners[i]
-        if isinstance(learner, str):
-            errors[i] = learner
-        else:
-            ready[i] = learner
+    errors = {i: learners[i] for i in which.tolist() if isinstance(learners[i], str)}
+    ready = [i for i in which.tolist() if i not in errors]
     # All in one call; if that fails, each alone, so that only those fail which must.
-    groups = [list(ready)]
+    groups = [ready] if ready else []
     while groups:
         group = groups.pop()
-        if not group:
-            continue
+        chosen = [learners[i] for i in group]
         try:
-            chosen = [ready[i] for i in group]
             batch = run_batch(chosen, costs, movement=movement, checkpoints=checkpoints, jobs=1)
         except Exception as failed:
             if len(group) == 1:

@@ -6,6 +6,7 @@ a list, or a space such as ``{ logspace = [0.1, 100, 16] }``.
 
 import difflib
 import itertools
+import math
 import tomllib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -15,24 +16,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 import numpy as np
-from pydantic import (
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    FiniteFloat,
-    PlainSerializer,
-    PlainValidator,
-    Strict,
-    TypeAdapter,
-    ValidationError,
-    model_validator,
-)
+from pydantic import BaseModel, BeforeValidator, Field, PlainSerializer, TypeAdapter, ValidationError
 from pydantic_core import PydanticCustomError
 
 from klazy.base.checks import InvalidInput
 from klazy.base.options import write_option
-from klazy.studies.sweep.catalogue import LEARNER_RULES, STEP_SIZES, Point, check_point, find_entry
+from klazy.studies.sweep import catalogue
+from klazy.studies.sweep.catalogue import CatalogueEntry, Cell
 
 CURVE_POINTS = 200  # of a curve
 MOST_VALUES = 100_000  # of a grid
@@ -47,26 +37,27 @@ GRID_FORMS = (
     "a value, a list of values, { linspace = [first, last, count] }, { logspace = [first, last, count] } "
     "or { powers = [base, first exponent, last exponent] }"
 )
-SPACES: dict[str, Callable[..., Any]] = {
-    "linspace": lambda first, last, count: np.linspace(first, last, _check_integer(count, 1, MOST_VALUES)),
-    "logspace": lambda first, last, count: np.geomspace(first, last, _check_integer(count, 1, MOST_VALUES)),
-    "powers": lambda base, first, last: _raise(
-        base, range(_check_integer(first, -1000, 1000), _check_integer(last, -1000, 1000) + 1)
-    ),
-}
-
-
-def _raise(base: Any, exponents: range) -> list[Any]:
-    # A number of thousands of digits to the thousandth takes hours.
-    if not abs(base) <= LARGEST_INTEGER:
-        raise ValueError
-    return [base**exponent for exponent in exponents]
 
 
 def _check_integer(value: Any, least: int, most: int) -> int:
     if not least <= value <= most or value != int(value):
         raise ValueError
     return int(value)
+
+
+def _list_powers(base: Any, first: Any, last: Any) -> list[Any]:
+    # A number of thousands of digits to the thousandth takes hours.
+    if not abs(base) <= LARGEST_INTEGER:
+        raise ValueError
+    exponents = range(_check_integer(first, -1000, 1000), _check_integer(last, -1000, 1000) + 1)
+    return [base**exponent for exponent in exponents]
+
+
+SPACES: dict[str, Callable[..., Any]] = {
+    "linspace": lambda first, last, count: np.linspace(first, last, _check_integer(count, 1, MOST_VALUES)),
+    "logspace": lambda first, last, count: np.geomspace(first, last, _check_integer(count, 1, MOST_VALUES)),
+    "powers": _list_powers,
+}
 
 
 def expand(value: Any) -> list[Any]:
@@ -95,38 +86,43 @@ def _expand_integers(value: Any) -> list[Any]:
     return list(dict.fromkeys(map(round, values))) if isinstance(value, dict) else values
 
 
-Number = Annotated[FiniteFloat, Strict()]
-Integer = Annotated[int, Strict()]
-Scalar = bool | Annotated[Integer, Field(ge=-LARGEST_INTEGER, le=LARGEST_INTEGER)] | Number | str
-Numbers = Annotated[tuple[Number, ...], BeforeValidator(expand)]
+Number = Annotated[float, Field(strict=True, allow_inf_nan=False)]
+Integer = Annotated[int, Field(strict=True)]
 Weights = Annotated[tuple[Annotated[Number, Field(ge=0)], ...], BeforeValidator(expand)]
-Integers = Annotated[
-    tuple[Annotated[Integer, Field(ge=1, le=LARGEST_INTEGER)], ...], BeforeValidator(_expand_integers)
-]
-Flags = Annotated[tuple[Annotated[bool, Strict()], ...], BeforeValidator(expand)]
-Words = Annotated[tuple[Number | Annotated[str, Strict()], ...], BeforeValidator(expand)]
-SCALARS: Any = TypeAdapter(Annotated[tuple[Scalar, ...], BeforeValidator(expand)])
-# Grids by the type of an argument.
-AXES: dict[Any, Any] = {
-    int: TypeAdapter(Integers),
-    float: TypeAdapter(Numbers),
-    bool: TypeAdapter(Flags),
-    float | str: TypeAdapter(Words),
+
+
+def _adapt(kind: Any, read: Callable[[Any], list[Any]] = expand) -> TypeAdapter[Any]:
+    """Return what checks a grid whose values are of a kind."""
+    grid: Any = Annotated[tuple[kind, ...], BeforeValidator(read)]
+    return TypeAdapter(grid)
+
+
+# Grids by the type of an argument; an argument of another type takes any values.
+AXES: dict[Any, TypeAdapter[Any]] = {
+    int: _adapt(Annotated[Integer, Field(ge=1, le=LARGEST_INTEGER)], _expand_integers),
+    float: _adapt(Number),
+    bool: _adapt(Annotated[bool, Field(strict=True)]),
+    float | str: _adapt(Number | Annotated[str, Field(strict=True)]),
 }
+ANY_AXIS = _adapt(bool | Annotated[Integer, Field(ge=-LARGEST_INTEGER, le=LARGEST_INTEGER)] | Number | str)
 
 
 @dataclass(frozen=True)
 class Spec:
-    """A recipe or a rule, by name, and the values of each of its parameters."""
+    """A recipe or a rule, by name, and the values of each of its parameters; iterate over their combinations."""
 
     kind: str
     name: str
     axes: dict[str, tuple[Any, ...]]
 
-    def list_points(self) -> Iterator[Point]:
-        """Yield every combination of values."""
+    @property
+    def count(self) -> int:
+        """The number of combinations."""
+        return math.prod(map(len, self.axes.values()))
+
+    def __iter__(self) -> Iterator[Cell]:
         for values in itertools.product(*self.axes.values()):
-            yield dict(zip(self.axes, values, strict=True))
+            yield self.name, dict(zip(self.axes, values, strict=True))
 
     def to_dict(self) -> dict[str, Any]:
         """Return the table of the study."""
@@ -134,84 +130,80 @@ class Spec:
 
 
 def _read_spec(kind: str, table: Any) -> Spec:
-    """Check a table of a study, and return what it names."""
+    """Check a table of a study, and return what it names; an error begins where the name of the table ends."""
     if isinstance(table, Spec):
         return table
     name: Any = table.get(kind) if isinstance(table, dict) else None
     if not isinstance(name, str):
-        raise _complain(f": {kind} must be a name, got {show(name)}.")
+        raise InvalidInput(f": {kind} must be a name, got {show(name)}.")
     try:
-        entry = find_entry(name, kind)
+        entry = catalogue.find_entry(name, kind)
     except InvalidInput as unknown:
-        raise _complain(f": {unknown}") from None
-    given = {key: value for key, value in table.items() if key != kind}
-    required = [key for key, value in entry.parameters.items() if value.required]
-    _check_keys(given, list(entry.parameters), required, f" ({name})", kind)
-    axes: dict[str, tuple[Any, ...]] = {}
-    wrong = []
-    for key, parameter in entry.parameters.items():
-        if key in given:
-            try:
-                axes[key] = AXES.get(parameter.type, SCALARS).validate_python(given[key])
-            except ValidationError as found:
-                error = found.errors()[0]
-                wrong.append(f" ({name}): {_describe_error(key, error['msg'], error['input'])}")
-        elif not parameter.required and isinstance(parameter.default, bool | int | float | str):
-            axes[key] = (parameter.default,)
-    if wrong:
-        raise _complain(*wrong)
-    if "sigma" in entry.parameters and sum(key in axes for key in STEP_SIZES) != 1:
-        raise _complain(
-            f" ({name}): give one of sigma, for a constant one, learning_rate, which is 1 / sigma, or c, "
-            "for sigma_t = sqrt(t / c)."
-        )
-    if "learning_rate" in axes:
-        rates = axes.pop("learning_rate")
-        if min(rates) <= 0.0:
-            raise _complain(f" ({name}): learning_rate must be above 0, got {min(rates)}.")
-        axes = {"sigma": tuple(1.0 / rate for rate in rates)} | axes
-    if kind == "rule" and name in LEARNER_RULES:
-        _try_values(name, axes)
+        raise InvalidInput(f": {unknown}") from None
+    try:
+        axes = _read_axes(kind, entry, table)
+        if kind == "rule" and name in catalogue.LEARNER_RULES:
+            _try_values(name, axes)
+    except InvalidInput as wrong:
+        raise InvalidInput("\n".join(f" ({name}): {line}" for line in str(wrong).splitlines())) from None
     return Spec(kind, name, axes)
 
 
-def _check_keys(
-    data: Any, known: list[str], required: Sequence[str], label: str = "", kind: str = ""
-) -> None:
+def _read_axes(kind: str, entry: CatalogueEntry, table: dict[str, Any]) -> dict[str, tuple[Any, ...]]:
+    """Return the values of every key, from the table or by default."""
+    required = [key for key, value in entry.parameters.items() if value.default is value.empty]
+    _check_keys(table, [kind, *entry.parameters], required)
+    axes: dict[str, tuple[Any, ...]] = {}
+    wrong = []
+    for key, parameter in entry.parameters.items():
+        if key in table:
+            try:
+                axes[key] = AXES.get(parameter.annotation, ANY_AXIS).validate_python(table[key])
+            except ValidationError as found:
+                wrong.append(_describe_error(key, found.errors()[0]))
+        elif isinstance(parameter.default, bool | int | float | str):
+            axes[key] = (parameter.default,)
+    if wrong:
+        raise InvalidInput("\n".join(wrong))
+    if "sigma" in entry.parameters and sum(key in axes for key in catalogue.STEP_SIZES) != 1:
+        raise InvalidInput(
+            "give one of sigma, for a constant one, learning_rate, which is 1 / sigma, or c, "
+            "for sigma_t = sqrt(t / c)."
+        )
+    rates = axes.pop("learning_rate", ())
+    if not rates:
+        return axes
+    if min(rates) <= 0.0:
+        raise InvalidInput(f"learning_rate must be above 0, got {min(rates)}.")
+    return {"sigma": tuple(1.0 / rate for rate in rates)} | axes
+
+
+def _check_keys(data: dict[str, Any], known: list[str], required: Sequence[str]) -> None:
     """Reject a key that is not known, and the lack of a required one."""
-    keys = ", ".join([kind, *known] if kind else known)
+    keys = ", ".join(known)
     for key in data:
         if key not in known:
             near = difflib.get_close_matches(str(key), known, 1)
             hint = f"Did you mean {near[0]}? " if near else ""
-            raise _complain(f"{label}: there is no key {key}. {hint}Its keys are {keys}.")
+            raise InvalidInput(f"there is no key {key}. {hint}Its keys are {keys}.")
     for key in required:
         if key not in data:
-            raise _complain(f"{label}: the key {key} is missing. Its keys are {keys}.")
+            raise InvalidInput(f"the key {key} is missing. Its keys are {keys}.")
 
 
-def _try_values(name: str, axes: dict[str, tuple[Any, ...]]) -> None:
+def _try_values(rule: str, axes: dict[str, tuple[Any, ...]]) -> None:
     """Build a learner with every value of every key once."""
     first = {key: values[0] for key, values in axes.items()}
-    points = [first]
+    catalogue.check_point(rule, first)
     for key, values in axes.items():
-        points += [first | {key: value} for value in values[1:]]
-    for point in points:
-        try:
-            check_point(name, point)
-        except InvalidInput as wrong:
-            raise _complain(f" ({name}): {wrong}") from None
+        for value in values[1:]:
+            catalogue.check_point(rule, first | {key: value})
 
 
-def _complain(*lines: str) -> PydanticCustomError:
-    """Return an error whose lines are shown after the table that they are about."""
-    return PydanticCustomError("table", "{lines}", {"lines": "\n".join(lines)})
-
-
-def _describe_error(key: str, message: str, value: Any) -> str:
+def _describe_error(key: str, error: Any) -> str:
     """Return what a key must be and what it is, from an error of pydantic."""
-    condition = message.replace("Input should be", f"{key} must be").replace("valid tuple", "list")
-    return f"{condition}, got {show(value)}."
+    condition = error["msg"].replace("Input should be", f"{key} must be").replace("valid tuple", "list")
+    return f"{condition}, got {show(error['input'])}."
 
 
 def show(value: Any) -> str:
@@ -234,11 +226,11 @@ if TYPE_CHECKING:
     Recipe = Rule = Spec
 else:
     _WRITE = PlainSerializer(Spec.to_dict)
-    Recipe = Annotated[Spec, PlainValidator(partial(_read_spec, "recipe")), _WRITE]
-    Rule = Annotated[Spec, PlainValidator(partial(_read_spec, "rule")), _WRITE]
+    Recipe = Annotated[Any, BeforeValidator(partial(_read_spec, "recipe")), _WRITE]
+    Rule = Annotated[Any, BeforeValidator(partial(_read_spec, "rule")), _WRITE]
 
 
-class Study(BaseModel):
+class Study(BaseModel, frozen=True):
     """Describe a study: every learner at every value of its grid, on every sequence, at every price of movement, one run each.
 
     Parameters
@@ -280,8 +272,6 @@ class Study(BaseModel):
     (1, 2, 4, 8)
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
     name: str = "a study"
     scenarios: Annotated[tuple[Recipe, ...], BeforeValidator(_check_filled)]
     learners: Annotated[tuple[Rule, ...], BeforeValidator(_check_filled)]
@@ -293,17 +283,14 @@ class Study(BaseModel):
     record: Literal["totals", "curves"] = "totals"
     device: Literal["cpu", "cuda", "auto"] = "cpu"
 
-    @model_validator(mode="before")
-    @classmethod
-    def _check(cls, data: dict[str, Any]) -> dict[str, Any]:
-        _check_keys(data, list(cls.model_fields), ["scenarios", "learners"])
-        return data
-
     def __init__(self, **data: Any) -> None:
         try:
+            _check_keys(data, list(type(self).model_fields), ["scenarios", "learners"])
             super().__init__(**data)
         except ValidationError as found:
             raise _explain(found) from None
+        except InvalidInput as wrong:
+            raise InvalidInput(f"study: {wrong}\n{REMEDY}") from None
 
     def to_dict(self) -> dict[str, Any]:
         """Describe the study by plain values, from which the same study can be built.
@@ -399,12 +386,12 @@ def read_example() -> str:
 def _explain(found: ValidationError) -> InvalidInput:
     """Return the errors of a study, a line each: the key, what it must be, and its value."""
     lines = []
-    for error in found.errors():
-        if error["type"] != "table":
-            lines.append(_describe_error(str(error["loc"][0]), error["msg"], error["input"]))
-            continue
-        table = "study"
-        if error["loc"]:
-            table = f"{error['loc'][0]}[{error['loc'][1]}]"
-        lines += [f"{table}{line}" for line in error["msg"].splitlines()]
+    errors: list[Any] = found.errors()
+    for error in errors:
+        # A table has its key and its place in the list.
+        key, *place = error["loc"]
+        if error["type"] == "value_error":
+            lines += [f"{key}{place}{line}" for line in str(error["ctx"]["error"]).splitlines()]
+        else:
+            lines.append(_describe_error(str(key), error))
     return InvalidInput("\n".join([*dict.fromkeys(lines), REMEDY]))

@@ -1,8 +1,8 @@
 """The runs of a study: what each is, its key, and how they are grouped as tasks that share a sequence."""
 
-import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from functools import cached_property
+from itertools import chain, pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -12,16 +12,15 @@ from klazy.base.checks import Array, InvalidInput
 from klazy.movement import Movement
 from klazy.studies.results import encode, start_hash
 from klazy.studies.sweep import catalogue
-from klazy.studies.sweep.catalogue import MOVEMENT_KINDS, Point
-from klazy.studies.sweep.study import CURVE_POINTS, LABORIOUS, Spec, Study
+from klazy.studies.sweep.catalogue import MOVEMENT_KINDS, Cell, Point
+from klazy.studies.sweep.study import CURVE_POINTS, LABORIOUS, Study
 
 if TYPE_CHECKING:
-    import polars
+    from polars import Series
 
 SEVERAL = 4  # sequences per worker, from which on none is split
 MOST_RUNS = 20_000_000  # of a study
 HEAVY = 64  # plain runs take about as long as one of an ensemble
-Cell = tuple[str, Point]  # a rule and the values of its parameters
 
 
 class Draw(NamedTuple):
@@ -79,8 +78,10 @@ class Team:
     @cached_property
     def plans(self) -> list[Plan]:
         """The runs by the price that their learners depend on, and by whether these depend on the sequence."""
-        priced = np.array([catalogue.depends_on_price(rule) for rule, _ in self.cells])[self.cell]
-        own = np.array([catalogue.needs_gradients(rule) for rule, _ in self.cells])[self.cell]
+        contexts = [catalogue.find_entry(rule, "rule").context for rule, _ in self.cells]
+        priced = np.array(["movement" in each or "move_cost" in each for each in contexts])[self.cell]
+        # The largest gradient is that of the sequence.
+        own = np.array(["G" in each for each in contexts])[self.cell]
         kinds = np.column_stack((np.where(priced, self.weights, -1.0), own))
         plans = []
         for price, is_own in np.unique(kinds, axis=0).tolist():
@@ -110,7 +111,6 @@ class Task(NamedTuple):
     metrics: tuple[str, ...]
     team: Team
     first: int = 0
-    number: int = 0
 
 
 def list_tasks(study: Study) -> list[Task]:
@@ -120,12 +120,12 @@ def list_tasks(study: Study) -> list[Task]:
     metrics = tuple(metric for metric in LABORIOUS if metric in study.metrics)
     team = _make_team(study)
     tasks: dict[bytes, Task] = {}
-    for spec, point in _list_points(study.scenarios):
+    for recipe, point in chain(*study.scenarios):
         seeds = [None]
-        if catalogue.depends_on_seed(spec.name, point):
+        if catalogue.depends_on_seed(recipe, point):
             seeds = [(study.seed, number) for number in range(study.seeds)]
         for seed in seeds:
-            draw = Draw(spec.name, point, seed)
+            draw = Draw(recipe, point, seed)
             task = Task(draw, checkpoints, metrics, team, len(tasks) * len(team))
             tasks.setdefault(encode(*draw), task)
     return list(tasks.values())
@@ -133,13 +133,13 @@ def list_tasks(study: Study) -> list[Task]:
 
 def _make_team(study: Study) -> Team:
     """Return every learner at every price, each once."""
-    cells = {encode(spec.name, point): (spec.name, point) for spec, point in _list_points(study.learners)}
+    cells = {encode(*cell): cell for cell in chain(*study.learners)}
     prices = np.array(study.move_cost)
     cell = np.repeat(np.arange(len(cells)), len(prices))
     return Team(study.movement, list(cells.values()), cell, np.tile(prices, len(cells)))
 
 
-def list_keys(tasks: Sequence[Task]) -> "polars.Series":
+def list_keys(tasks: Sequence[Task]) -> "Series":
     """Return the keys of all runs: a hash of sequence, learner, price, recorded numbers and klazy's version."""
     import polars as pl
 
@@ -173,8 +173,8 @@ def choose_runs(tasks: Sequence[Task], wanted: np.ndarray) -> list[Task]:
 
 def _check_count(study: Study) -> None:
     """Reject a study with too many runs before they are listed."""
-    scenarios = sum(map(_count_points, study.scenarios))
-    learners = sum(map(_count_points, study.learners))
+    scenarios = sum(spec.count for spec in study.scenarios)
+    learners = sum(spec.count for spec in study.learners)
     count = scenarios * learners * study.seeds * len(study.move_cost)
     if count > MOST_RUNS:
         raise InvalidInput(
@@ -186,20 +186,12 @@ def check_held_out(study: Study) -> None:
     """Reject to hold seeds out where a scenario has fewer than two, before anything is played."""
     if study.seeds < 2:
         raise InvalidInput(f"--held-out needs at least 2 seeds, got {study.seeds}. Raise seeds in the study.")
-    for spec, point in _list_points(study.scenarios):
-        if not catalogue.depends_on_seed(spec.name, point):
-            message = f"--held-out needs random scenarios, but {spec.name} depends on no seed. Leave one of them out."
+    for recipe, point in chain(*study.scenarios):
+        if not catalogue.depends_on_seed(recipe, point):
+            message = (
+                f"--held-out needs random scenarios, but {recipe} depends on no seed. Leave one of them out."
+            )
             raise InvalidInput(message)
-
-
-def _list_points(specs: Iterable[Spec]) -> Iterator[tuple[Spec, Point]]:
-    for spec in specs:
-        for point in spec.list_points():
-            yield spec, point
-
-
-def _count_points(spec: Spec) -> int:
-    return math.prod(map(len, spec.axes.values()))
 
 
 def deal(tasks: Sequence[Task], workers: int) -> list[Task]:
@@ -213,14 +205,10 @@ def deal(tasks: Sequence[Task], workers: int) -> list[Task]:
         most = max(HEAVY, min(16 * HEAVY, total // (8 * workers)))
         pieces = []
         for task in tasks:
-            ends = np.cumsum(task.team.work)
-            begin = 0
-            while begin < len(ends):
-                before = ends[begin] - task.team.work[begin]
-                end = int(np.searchsorted(ends, before + most)) + 1
-                pieces.append(_cut(task, begin, end))
-                begin = end
-    return [piece._replace(number=number) for number, piece in enumerate(pieces)]
+            before = np.cumsum(task.team.work) - task.team.work
+            begins = np.flatnonzero(np.diff(before // most, prepend=-1)).tolist()
+            pieces += [_cut(task, begin, end) for begin, end in pairwise([*begins, len(before)])]
+    return pieces
 
 
 def _cut(task: Task, begin: int, end: int) -> Task:
