@@ -3,6 +3,7 @@
 import math
 import warnings
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -146,30 +147,43 @@ def _find_least(
     moves = np.ones(len(x), dtype=bool)
     if not power:
         moves = ((slope + rise < 0.0) | (slope - fall > 0.0)).any(axis=1)
+    if not moves.any():
+        return x
     u = x.copy()
-    for i in np.flatnonzero(moves):
-        u[i] = _pay_by_coordinate(domain, Separable(x[i], g[i], curvature, rise[i], fall[i], power))
+    u[moves] = _pay_by_coordinate(domain, Separable(x, g, curvature, rise, fall, power).take(moves))
     return u
 
 
 def _pay_by_coordinate(domain: ConvexSet, objective: Separable) -> Array:
-    """Minimise an objective that charges each coordinate by itself."""
+    """Minimise objectives that charge each coordinate by itself, one per row."""
+    if objective.is_linear or objective.power:
+        return _settle(domain, objective)
     x = objective.x
-    g = objective.g
+    # Where not even the slope at x is worth a move, none is.
+    u = domain.settle(replace(objective, g=objective.g + objective.curvature * x, curvature=0.0))
+    moves = np.ones(len(x), dtype=bool) if u is None else (u != x).any(axis=1)
+    found = x.copy()
+    if moves.any():
+        found[moves] = _settle(domain, objective.take(moves))
+    return found
+
+
+def _settle(domain: ConvexSet, objective: Separable) -> Array:
+    """Find the least points as the set knows them, else by splitting."""
+    u = domain.settle(objective)
+    if u is not None:
+        return u
+    return np.array([_split_by_coordinate(domain, row) for row in objective.list_rows()])
+
+
+def _split_by_coordinate(domain: ConvexSet, objective: Separable) -> Array:
+    x = objective.x
     curvature = objective.curvature
-    if not objective.power:
-        u = domain.trade(x, g + curvature * x, objective.rise, objective.fall)
-        if u is not None and (curvature == 0.0 or (u == x).all()):
-            return u
-    if objective.power or curvature > 0.0:
-        u = domain.balance(objective)
-        if u is not None:
-            return u
-    slopes = np.abs(g) + curvature * np.abs(x) + objective.rise + objective.fall
+    slopes = np.abs(objective.g) + curvature * np.abs(x) + objective.rise + objective.fall
 
     def shrink(y: Array, stride: float) -> Array:
         share = stride / (1.0 + stride * curvature)
-        return objective.shrink(y - share * (g + curvature * y), share)
+        return objective.shrink(y - share * (objective.g + curvature * y), share)
 
     return _split(domain, x, slopes, shrink)
 
