@@ -161,11 +161,13 @@ def settle_in_ball(
 
     def respond(s: Array, rows: NDArray[np.intp]) -> Array:
         bend = 1.0 / s[:, None]
-        bent: Any = settle(replace(part.take(rows), g=slope[rows] - bend * center, curvature=bend))
+        bent = settle(replace(part.take(rows), g=slope[rows] - bend * center, curvature=bend))
+        if bent is None:
+            raise ArithmeticError("No least point was found.")
         return bent
 
     free = np.zeros_like(slope)
-    begin = settle(replace(part, g=free - center, curvature=1.0, rise=free, fall=free))
+    begin = settle(Separable(part.x, free - center, 1.0, free, free))
     if begin is None:
         return None
     with np.errstate(divide="ignore"):
@@ -173,7 +175,10 @@ def settle_in_ball(
     path = _Path(respond, begin, most, speed)
     guess = np.minimum(radius / speed, 0.5 * most)
     found = found.copy()
-    found[outside] = _search(path, guess, center, radius)
+    try:
+        found[outside] = _search(path, guess, center, radius)
+    except ArithmeticError:
+        return None
     return found
 
 
