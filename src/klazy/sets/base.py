@@ -413,6 +413,11 @@ class ConvexSet(Config, ABC):
         return TypeError(f"{type(self).__name__} has no whole points; check_whole refuses it.")
 
     @property
+    def simplest(self) -> ConvexSet:
+        """The same set in its simplest form, such as a capped simplex for a simplex in a box; mostly the set itself."""
+        return self
+
+    @property
     def leaves(self) -> tuple[ConvexSet, ...]:
         """The sets that this one is a product of; any other set is its own only leaf."""
         return (self,)

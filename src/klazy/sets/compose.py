@@ -155,7 +155,8 @@ class Intersection(ConvexSet):
     r"""The intersection :math:`X_1 \cap X_2 \cap \cdots`.
 
     Its projection is exact where all members are Euclidean balls, but for one set of any kind or several with flat sides
-    (boxes, simplices, l1 balls, polytopes, and products of these; several need the extra ``klazy[polytope]``). Other members,
+    (boxes, simplices, l1 balls, polytopes, and products of these). Boxes with one simplex, l1 ball or product of such sets
+    have a closed form; other sets with flat sides need the extra ``klazy[polytope]``. Other members,
     such as a product with a ball in it and a box, or sets of your own, are projected onto by Dykstra's cyclic method.
     ``reach`` and ``diameter`` are upper bounds, the smallest among the members. It has no kernel, so learners on it run through
     ``step``.
@@ -221,13 +222,13 @@ class Intersection(ConvexSet):
         return members
 
     @cached_property
-    def _same(self) -> ConvexSet | None:
-        """The intersection as a set of another kind, such as a simplex cut off by boxes; None if it is none."""
+    def simplest(self) -> ConvexSet:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """One set of another kind where boxes cut one off, such as a simplex; else the intersection itself."""
         whole, *boxes = sorted(self._members, key=lambda member: type(member) is Box)
         for box in boxes:
             cut = whole.cut(box.lower, box.upper) if type(box) is Box else None
             if cut is None:
-                return None
+                return self
             whole = cut
         return whole
 
@@ -255,8 +256,8 @@ class Intersection(ConvexSet):
         return np.maximum.reduce([s.violation(x) for s in self.sets])
 
     def nearest(self, y: Array) -> Array:
-        if self._same is not None:
-            return self._same.nearest(y)
+        if self.simplest is not self:
+            return self.simplest.nearest(y)
         rows = y.reshape(-1, self.dim)
         if self._in_ball is not None:
             ball, others = self._in_ball
@@ -268,7 +269,9 @@ class Intersection(ConvexSet):
         return found.reshape(y.shape)
 
     def tangent(self, x: Array, v: Array) -> Array:
-        return super().tangent(x, v) if self._same is None else self._same.tangent(x, v)
+        if self.simplest is not self:
+            return self.simplest.tangent(x, v)
+        return super().tangent(x, v)
 
     @cached_property
     def _common_directions(self) -> Array:
@@ -292,8 +295,8 @@ class Intersection(ConvexSet):
             return None
 
     def settle(self, objective: Separable) -> Array | None:
-        if self._same is not None:
-            return self._same.settle(objective)
+        if self.simplest is not self:
+            return self.simplest.settle(objective)
         if self._in_ball is not None:
             ball, others = self._in_ball
             return settle_in_ball(others.settle, objective, ball.middle, ball.radius)
@@ -378,7 +381,9 @@ class Intersection(ConvexSet):
         return ""  # where members hardly meet, their projections would take seconds
 
     def lowest(self, g: Array) -> Array:
-        r"""Find a minimiser to within :math:`10^{-7} \|g\|` times the diameter, by proximal point steps with growing s.
+        r"""Find a minimiser, where there is no closed form to within :math:`10^{-7} \|g\|` times the diameter.
+
+        That is by proximal point steps with growing s.
 
         A step :math:`x' = \Pi(x - s g)` ends no further from the minimum than :math:`\|x - x'\|` times the diameter over s.
 
@@ -392,8 +397,8 @@ class Intersection(ConvexSet):
         array
             A minimiser for each.
         """
-        if self._same is not None:
-            return self._same.lowest(g)
+        if self.simplest is not self:
+            return self.simplest.lowest(g)
         norm = np.linalg.norm(g, axis=-1, keepdims=True)
         direction = np.divide(g, norm, out=np.zeros_like(g), where=norm > 0)
         x = np.broadcast_to(self.start, g.shape)
