@@ -169,21 +169,29 @@ class Leader(Learner[LeaderState]):
     @cached_property
     def season(self) -> Season | None:
         """What its seasonal experts know, of all their periods, if all see the rows that it sees."""
-        seasonal = [expert for expert in self.experts if isinstance(expert, Seasonal)]
-        for expert in seasonal:
+        for expert in self._seasonal.values():
             if expert.takes_gradients != (self.curved is None):
                 return None
-        return join_seasons([expert.season for expert in seasonal])
+        return join_seasons([expert.season for expert in self._seasonal.values()])
+
+    @cached_property
+    def _seasonal(self) -> dict[int, Seasonal]:
+        """The seasonal experts, by their places."""
+        return {i: expert for i, expert in enumerate(self.experts) if isinstance(expert, Seasonal)}
+
+    @cached_property
+    def _sharing(self) -> dict[int, Seasonal]:
+        """The experts whose season the leader keeps."""
+        return {} if self.season is None else self._seasonal
 
     @cached_property
     def _waits(self) -> Array:
         """After which round each expert starts level, 0 for those that play from the first."""
-        given = [expert.given if isinstance(expert, Seasonal) else 0 for expert in self.experts]
-        return np.array([period if period >= codes.SEASON_ROWS else 0 for period in given])
-
-    def _shares(self, expert: Learner[Any]) -> bool:
-        """Return True if the leader keeps an expert's season."""
-        return self.season is not None and isinstance(expert, Seasonal)
+        waits = np.zeros(len(self.experts), dtype=int)
+        for i, expert in self._seasonal.items():
+            if expert.given >= codes.SEASON_ROWS:
+                waits[i] = expert.given
+        return waits
 
     @cached_property
     def curved(self) -> Family | None:
@@ -219,7 +227,10 @@ class Leader(Learner[LeaderState]):
         return np.eye(len(self.experts))[state.leader]
 
     def init(self, x: Array | None = None) -> LeaderState:
-        experts = tuple(self._init_expert(expert, x) for expert in self.experts)
+        experts = tuple(
+            expert.init(x)._replace(season=NOTHING) if i in self._sharing else expert.init(x)
+            for i, expert in enumerate(self.experts)
+        )
         points = points_of(experts)
         N = len(experts)
         nothing = np.zeros(N)
@@ -230,10 +241,6 @@ class Leader(Learner[LeaderState]):
         return LeaderState(
             1, first, experts, 0, 1, nothing, nothing, nothing, mixed, uniform, nothing, season=season
         )
-
-    def _init_expert(self, expert: Learner[Any], x: Array | None) -> Any:
-        state = expert.init(x)
-        return state._replace(season=NOTHING) if self._shares(expert) else state
 
     def step(self, state: LeaderState, g: Array, hint: Array | None = None) -> LeaderState:
         points = points_of(state.experts)
@@ -331,10 +338,11 @@ class Leader(Learner[LeaderState]):
             if expert.family is None or expert.family != self.family:
                 row = told[i]
                 guess = None if hint is None else self._slope(points[i], hint)
-            if isinstance(expert, Seasonal) and self._shares(expert):
-                following[i], forecast = expert.look_ahead(state, season)
+            seasonal = self._sharing.get(i)
+            if seasonal is not None:
+                following[i], forecast = seasonal.look_ahead(state, season)
                 if forecast is not None:
-                    moves.append((expert.mover, i, forecast, expert.mover.price))
+                    moves.append((seasonal.mover, i, forecast, seasonal.mover.price))
             elif type(expert) is Reluctant:
                 following[i] = expert.observe(state, row)
                 moves.append((expert, i, *expert.forecast(following[i], guess if expert.hints else None)))
@@ -369,7 +377,7 @@ class Leader(Learner[LeaderState]):
         c = state.leader
         N = len(self.experts)
         words = f"It follows expert {c + 1} of {N}, {self.experts[c]}, since round {state.since}."
-        own = self._lend_season(self.experts[c], state.experts[c], state.season)
+        own = self._lend_season(c, state.experts[c], state.season)
         if state.t > 1:
             words += f" {self.experts[c].describe_memory(own)}"
         if N > 1:
@@ -382,7 +390,7 @@ class Leader(Learner[LeaderState]):
                 f"{c + 1} from now on; so far it has cost {abs(gap):.4g} {sign}, movement included."
             )
         looks = self.season is not None and self.season.given == 0
-        if looks and state.season[codes.SEASON_PERIOD] == 0.0 and not isinstance(self.experts[c], Seasonal):
+        if looks and state.season[codes.SEASON_PERIOD] == 0.0 and c not in self._seasonal:
             words += f" It has found no season of up to {codes.SEASON_LAGS} rounds."
         if state.guarding:
             words += (
@@ -444,18 +452,14 @@ class Leader(Learner[LeaderState]):
 
     def _check_experts(self, states: Any) -> None:
         if self.season is not None and isinstance(states, tuple) and len(states) == len(self.experts):
-            states = tuple(map(self._lend_season, self.experts, states))
+            states = tuple(self._lend_season(i, state) for i, state in enumerate(states))
         super()._check_experts(states)
 
-    def _lend_season(self, expert: Learner[Any], state: Any, season: Array | None = None) -> Any:
+    def _lend_season(self, i: int, state: Any, season: Array | None = None) -> Any:
         """Return the state of an expert with the leader's season; by default with that before the first round."""
-        if (
-            not isinstance(expert, Seasonal)
-            or not self._shares(expert)
-            or np.size(getattr(state, "season", 1))
-        ):
+        if i not in self._sharing or np.size(getattr(state, "season", 1)):
             return state
-        return state._replace(season=expert.season.init() if season is None else season)
+        return state._replace(season=self._sharing[i].season.init() if season is None else season)
 
     def check_state(self, state: Any) -> LeaderState:
         super().check_state(state)

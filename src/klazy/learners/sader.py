@@ -122,6 +122,11 @@ class SAder(Learner[SAderState]):
         """Its name among compiled rules; None if it takes hints."""
         return None if self.hints else "ensemble"
 
+    @property
+    def is_self_tuned(self) -> bool:
+        """Whether the rate is found on the way."""
+        return self.beta == SELF_TUNED
+
     @cached_property
     def log_prior(self) -> Array:
         r"""The logarithms of the prior weights, :math:`\ln \pi`."""
@@ -236,8 +241,8 @@ class SAder(Learner[SAderState]):
         float
             The rate; a self-tuned one is 0 while nothing was lost.
         """
-        if not isinstance(self.beta, str):
-            return self.beta
+        if not self.is_self_tuned:
+            return float(self.beta)
         if V < codes.SMALLEST_VARIATION:
             return 0.0
         return math.log(len(self.experts)) / V
@@ -245,7 +250,7 @@ class SAder(Learner[SAderState]):
     def _lose(self, points: Array, log_w: Array, loss: Array, g: Array, beta: float) -> float:
         """Return what the weights lose in this round, where the rate is self-tuned."""
         r = float(loss.max() - loss.min())
-        if not isinstance(self.beta, str) or r <= self.noise[0] * float(np.linalg.norm(g)) + self.noise[1]:
+        if not self.is_self_tuned or r <= self.noise[0] * float(np.linalg.norm(g)) + self.noise[1]:
             return 0.0
         w = np.exp(log_w)
         mean = float(w @ loss)
@@ -321,8 +326,8 @@ class SAder(Learner[SAderState]):
     @property
     def rate_rule(self) -> tuple[int, float]:
         """The code of how the rate is found, and the rate, or the number that a self-tuned one divides."""
-        if not isinstance(self.beta, str):
-            return codes.GIVEN_RATE, self.beta
+        if not self.is_self_tuned:
+            return codes.GIVEN_RATE, float(self.beta)
         return codes.SELF_TUNED_RATE, math.log(len(self.experts))
 
 
