@@ -9,7 +9,7 @@ from klazy.base.checks import Array, InvalidInput, positive
 from klazy.families import Family, Linear
 from klazy.learners.base import Learner
 from klazy.learners.leader import check_expert_families
-from klazy.learners.sader import check_expert_states, check_experts, check_norm, points_of, step_expert
+from klazy.learners.sader import check_experts, check_norm, points_of, step_expert
 from klazy.movement import AsymmetricMovement, Movement, as_movement
 
 
@@ -119,7 +119,10 @@ class BetterOfTwo(Learner[BetterState]):
         check_expert_families(family, experts)
         self._keep(first=first, second=second, movement=movement, leave=a, back=b, family=family)
         self._keep(experts=experts, domain=first.domain)
-        self._keep(accepts_hints=any(expert.accepts_hints for expert in experts))
+
+    @property
+    def accepts_hints(self) -> bool:
+        return any(expert.accepts_hints for expert in self.experts)
 
     @cached_property
     def ratios(self) -> tuple[float, float]:
@@ -232,7 +235,6 @@ class BetterOfTwo(Learner[BetterState]):
 
     def check_state(self, state: Any) -> BetterState:
         super().check_state(state)
-        check_expert_states(state, True)
         if state.leader not in (0, 1):
             raise InvalidInput(f"state.leader must be 0 or 1, got {state.leader}.")
         return state

@@ -13,7 +13,6 @@ from klazy.learners.base import Learner
 from klazy.learners.reluctant import Reluctant
 from klazy.learners.sader import (
     SAder,
-    check_expert_states,
     check_experts,
     check_hints,
     check_norm,
@@ -128,8 +127,7 @@ class Leader(Learner[LeaderState]):
         hints: bool = False,
     ) -> None:
         experts = check_experts(experts)
-        takes_hints = check_hints(hints, experts)
-        self._keep(hints=takes_hints, accepts_hints=takes_hints)
+        self._keep(hints=check_hints(hints, experts))
         guard = check_flag(guard, "guard")
         movement = as_movement(movement)
         if guard:
@@ -463,7 +461,6 @@ class Leader(Learner[LeaderState]):
 
     def check_state(self, state: Any) -> LeaderState:
         super().check_state(state)
-        check_expert_states(state, self.hints)
         if self.season is not None:
             self.season.check(state.season)
         N = len(self.experts)

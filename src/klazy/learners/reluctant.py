@@ -126,8 +126,6 @@ class Reluctant(Learner[ReluctantState]):
             raise InvalidInput(
                 f"family must be one whose rows can be averaged, got {family!r}. Leave it out to use gradients."
             )
-        takes_hints = check_flag(hints, "hints")
-        self._keep(hints=takes_hints, accepts_hints=takes_hints)
         self._keep(
             domain=domain,
             movement=_check_movement(movement, domain.dim),
@@ -135,6 +133,7 @@ class Reluctant(Learner[ReluctantState]):
             horizon=positive(horizon, "horizon"),
             family=family,
             start=check_start(domain, start),
+            hints=check_flag(hints, "hints"),
         )
 
     @cached_property
