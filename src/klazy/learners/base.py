@@ -72,7 +72,6 @@ class Learner(Config, ABC, Generic[S]):
     # The family of the costs whose rows it gets; None if it gets gradients.
     family: Family | None = None
 
-    hints: bool = False
     # Its name in klazy.kernels.rules, if it is compiled; not inherited.
     rule: ClassVar[str | None] = None
     # how `step` makes the next point, where explanations and certificates know it: the projection of
@@ -93,7 +92,7 @@ class Learner(Config, ABC, Generic[S]):
     @property
     def accepts_hints(self) -> bool:
         """Whether ``step`` takes a guess of what comes next, as its third argument."""
-        return self.hints
+        return vars(self).get("hints", False)
 
     @abstractmethod
     def init(self, x: Array | None = None) -> S:
@@ -222,7 +221,6 @@ class Learner(Config, ABC, Generic[S]):
             given = getattr(state, name)
             if name == "experts":
                 self._check_experts(given)
-                self._check_rounds(state)
             elif np.size(value) > 0 or np.size(given) > 0:
                 vector(np.ravel(given), f"state.{name}", np.size(value), limit=FINITE)
         self._check_inside(state.x)
@@ -246,14 +244,6 @@ class Learner(Config, ABC, Generic[S]):
             raise InvalidInput(f"state.experts must be a tuple of {N} states, got {states!r}.")
         for expert, state in zip(self.experts, states, strict=True):
             expert.check_state(state)
-
-    def _check_rounds(self, state: Any) -> None:
-        """Reject experts that are in another round, or that were given hints though this learner takes none."""
-        for i, expert in enumerate(state.experts):
-            if expert.t != state.t:
-                raise InvalidInput(f"state.experts[{i}] must be in round {state.t}, got t={expert.t}.")
-            if not self.accepts_hints and np.any(getattr(expert, "hint", 0.0)):
-                raise InvalidInput(f"state.experts[{i}].hint must be zero without hints, got {expert.hint}.")
 
 
 class Descent(Learner[S]):

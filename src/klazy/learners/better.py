@@ -9,7 +9,7 @@ from klazy.base.checks import Array, InvalidInput, positive
 from klazy.families import Family, Linear
 from klazy.learners.base import Learner
 from klazy.learners.leader import check_expert_families
-from klazy.learners.sader import check_experts, check_norm, points_of, step_expert
+from klazy.learners.sader import check_expert_states, check_experts, check_norm, points_of, step_expert
 from klazy.movement import AsymmetricMovement, Movement, as_movement
 
 
@@ -235,6 +235,7 @@ class BetterOfTwo(Learner[BetterState]):
 
     def check_state(self, state: Any) -> BetterState:
         super().check_state(state)
+        check_expert_states(state, True)
         if state.leader not in (0, 1):
             raise InvalidInput(f"state.leader must be 0 or 1, got {state.leader}.")
         return state

@@ -13,6 +13,7 @@ from klazy.learners.base import Learner
 from klazy.learners.reluctant import Reluctant
 from klazy.learners.sader import (
     SAder,
+    check_expert_states,
     check_experts,
     check_hints,
     check_norm,
@@ -461,6 +462,7 @@ class Leader(Learner[LeaderState]):
 
     def check_state(self, state: Any) -> LeaderState:
         super().check_state(state)
+        check_expert_states(state, self.hints)
         if self.season is not None:
             self.season.check(state.season)
         N = len(self.experts)

@@ -317,6 +317,11 @@ class SAder(Learner[SAderState]):
         """
         return name_columns(log, hitting, len(self.experts), ("spread", "diameter", "beta"))
 
+    def check_state(self, state: Any) -> SAderState:
+        super().check_state(state)
+        check_expert_states(state, self.hints)
+        return state
+
     @property
     def rate_rule(self) -> tuple[int, float]:
         """The code of how the rate is found, and the rate, or the number that a self-tuned one divides."""
@@ -378,6 +383,15 @@ def step_expert(expert: Learner[Any], state: Any, g: Array, hint: Array | None) 
         return expert.step(state, g)
     step: Any = expert.step
     return step(state, g, hint)
+
+
+def check_expert_states(state: Any, hints: bool) -> None:
+    """Reject experts that are in another round, or that were given hints though the ensemble takes none."""
+    for i, expert in enumerate(state.experts):
+        if expert.t != state.t:
+            raise InvalidInput(f"state.experts[{i}] must be in round {state.t}, got t={expert.t}.")
+        if not hints and np.any(getattr(expert, "hint", 0.0)):
+            raise InvalidInput(f"state.experts[{i}].hint must be zero without hints, got {expert.hint}.")
 
 
 def find_noise(domain: ConvexSet, movement: Movement) -> tuple[float, float]:
