@@ -408,7 +408,6 @@ def _stock_by_slope(movement: Movement, family: Pinball, x: Array, means: Array,
     with np.errstate(divide="ignore", over="ignore"):
         far = np.minimum((steep / scale) ** (1.0 / (movement.degree - 1.0)), FARTHEST)
     both = family.short + family.excess
-    numbers = np.broadcast_arrays(x, mean, spread, scale, both, family.short, far)
 
     def search(start: float, mean: float, spread: float, scale: float, both: float, short: float, far: float):
         def slope(u: float) -> float:
@@ -417,8 +416,7 @@ def _stock_by_slope(movement: Movement, family: Pinball, x: Array, means: Array,
 
         return find_root(slope, start - far, start + far)
 
-    found = [search(*own) for own in zip(*(values.ravel() for values in numbers), strict=True)]
-    return np.reshape(found, x.shape)
+    return np.vectorize(search, otypes=[float])(x, mean, spread, scale, both, family.short, far)
 
 
 def find_band(

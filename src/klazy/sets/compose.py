@@ -285,9 +285,8 @@ class Intersection(ConvexSet):
         return v @ self._common_directions
 
     def erode(self, delta: float) -> ConvexSet | None:
-        parts = [s.erode(delta) for s in self.sets]
-        inside = [part for part in parts if part is not None]
-        if len(inside) < len(parts):
+        inside = _all_known([s.erode(delta) for s in self.sets])
+        if inside is None:
             return None
         try:
             return Intersection(inside, self.tol, self.budget)
@@ -310,7 +309,7 @@ class Intersection(ConvexSet):
             return None
         size = self.scale
         around = bound_by(self.start - self.diameter, self.start + self.diameter)
-        sides = join([around, _find_sides(self._members, objective.x)])
+        sides = join([around, self._find_sides(objective.x)])
         u = self._solve_on_sides(sides, size, lambda spaces: balance_on(spaces, objective, size))
         if u is not None and (self.violation(u) > TIGHT).any():
             u = self.nearest(u)
@@ -321,6 +320,11 @@ class Intersection(ConvexSet):
         """Return True if all members have flat sides."""
         return all(s.half_spaces(s.start) is not None for s in self._members)
 
+    def _find_sides(self, near: Array) -> HalfSpaces:
+        """Join the half-spaces of all members, each of which has some."""
+        parts = [s.half_spaces(near) for s in self._members]
+        return join([part for part in parts if part is not None])
+
     def _project_onto_sides(self, y: Array) -> Array:
         """Find the nearest point of the members with flat sides."""
         others = self._members
@@ -328,7 +332,7 @@ class Intersection(ConvexSet):
             return y
         smallest = min(others, key=lambda s: s.diameter)
         size = smallest.scale
-        sides = _find_sides(others, y)
+        sides = self._find_sides(y)
         x = self._solve_on_sides(sides, size, lambda spaces: project_onto(spaces, y, smallest.start, size))
         if x is None:
             raise ArithmeticError("The sets of the intersection have no common point.")
@@ -345,7 +349,7 @@ class Intersection(ConvexSet):
             x = solve(sides)
             if x is None:
                 return None
-            more = _find_sides(self._members, x)
+            more = self._find_sides(x)
             violated = more.A @ x - more.b > 10.0 * TIGHT * size
             if not violated.any():
                 return x
@@ -359,13 +363,12 @@ class Intersection(ConvexSet):
         change = np.inf
         scale = max(min(1.0, self.diameter), float(np.abs(y).max()))
         for _ in range(self.budget):
-            before = [c.copy() for c in corrections]
+            change = 0.0
             for i, s in enumerate(others):
                 z = x + corrections[i]
                 x = s.nearest(z)
+                change = max(change, float(np.abs(z - x - corrections[i]).max()))
                 corrections[i] = z - x
-            changes = [np.abs(new - old).max() for new, old in zip(corrections, before, strict=True)]
-            change = float(max(changes))
             if change <= self.tol * scale:
                 return x
         violated = max(0.0, float(self.violation(x).max()))
@@ -417,12 +420,6 @@ def _all_known(parts: list[T | None]) -> list[T] | None:
     """Return what all sets of a product gave; None if one of them gave nothing."""
     known = [part for part in parts if part is not None]
     return known if len(known) == len(parts) else None
-
-
-def _find_sides(sets: list[ConvexSet], near: Array) -> HalfSpaces:
-    """Join the half-spaces of all sets, each of which has some."""
-    parts = [s.half_spaces(near) for s in sets]
-    return join([part for part in parts if part is not None])
 
 
 def _check_members(sets: object) -> tuple[ConvexSet, ...]:

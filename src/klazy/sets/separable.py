@@ -120,7 +120,7 @@ def _find_tilt(
     left = np.zeros((*kinks.shape[:-1], 1), dtype=np.intp)
     right = np.full_like(left, kinks.shape[-1] - 1)
 
-    def look(at: Array) -> tuple[Array, Array]:
+    def look(at: Any) -> tuple[Array, Array]:
         tilt = np.take_along_axis(kinks, at, axis=-1)
         return tilt, respond(tilt).sum(axis=-1, keepdims=True) - total
 
