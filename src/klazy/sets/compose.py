@@ -26,7 +26,7 @@ from klazy.sets.halfspaces import (
 from klazy.sets.separable import Separable
 from klazy.sets.totals import share_units
 
-T = TypeVar("T")
+Part = TypeVar("Part")
 
 
 class NotConverged(UserWarning):
@@ -416,7 +416,7 @@ class Intersection(ConvexSet):
         return x
 
 
-def _all_known(parts: list[T | None]) -> list[T] | None:
+def _all_known(parts: list[Part | None]) -> list[Part] | None:
     """Return what all sets of a product gave; None if one of them gave nothing."""
     known = [part for part in parts if part is not None]
     return known if len(known) == len(parts) else None
