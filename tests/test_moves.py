@@ -138,6 +138,16 @@ def test_a_long_run_without_a_kernel_says_which_part_has_none(learner, missing, 
         kl.run(learner, np.ones((3, 1)), engine="step")
 
 
+def test_a_long_run_on_an_intersection_says_which_set_with_a_kernel_it_is(monkeypatch):
+    monkeypatch.setattr("klazy.game.run.TRIAL", 0.0)
+    monkeypatch.setattr("klazy.game.run.SLOW", 0.0)
+    domain = kl.Intersection([kl.Simplex(2), kl.Box([0.0, 0.0], [0.7, 0.7])])
+    words = r"The same set is CappedSimplex\(dim=2, cap=\[0.7, 0.7\], floor=\[0.0, 0.0\]\), which has one\."
+    with pytest.warns(UserWarning, match=words) as found:
+        kl.run(kl.GD(domain, 1.0), np.ones((3, 2)))
+    assert len(found) == 1
+
+
 def test_a_long_run_of_an_own_learner_says_how_it_would_compile(monkeypatch):
     class Still(kl.GD):
         def step(self, state: Any, g: np.ndarray) -> Any:

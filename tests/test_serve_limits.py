@@ -25,7 +25,7 @@ from klazy.serve import worker
 from served import run_service
 
 LEARNER = kl.KLazyGD(kl.Simplex(5), sigma=4.0, k=6)
-SLOW = kl.GD(kl.Intersection([kl.Simplex(5), kl.Box(np.zeros(5), np.full(5, 0.4))]), sigma=4.0)
+SLOW = kl.GD(kl.Intersection([kl.Simplex(5), kl.L1Ball(5, 0.8, np.full(5, 0.2))]), sigma=4.0)
 G = np.random.default_rng(0).normal(size=(40, 5))
 pytestmark = pytest.mark.xdist_group("serve")
 

@@ -246,6 +246,9 @@ MEETING = [
     kl.Intersection([kl.Simplex(6), kl.Box([0.0] * 6, [0.4] * 6), kl.L1Ball(6, 0.9, [0.2] * 6)]),
     kl.Intersection([kl.L2Ball(2, 1.0, [3.0, 3.0]), kl.Box([1.0, 1.0], [2.9, 2.7])]),
     kl.Intersection([kl.Product([kl.L1Ball(2), kl.Simplex(3)]), kl.Box([-1.0] * 5, [0.8] * 5), kl.L2Ball(5)]),
+    kl.Intersection([CUBE, kl.L1Ball(4, 1.4, [0.3, -1.2, 0.2, 0.9])]),
+    kl.Intersection([kl.Simplex(4), kl.Box([0.1, -1.0, -1.0, -1.0], [0.4] * 4), CUBE]),
+    kl.Intersection([kl.Polytope(np.vstack((np.ones((1, 4)), -np.eye(4))), [1.2, 0, 0, 0, 0]), BALL]),
 ]
 
 

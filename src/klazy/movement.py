@@ -73,6 +73,11 @@ class Movement(Config, ABC):
     def __init__(self, weight: ArrayLike = 1.0) -> None:
         self._keep(weight=_check_prices(weight, "weight", "round"))
 
+    @property
+    def is_fee(self) -> bool:
+        """Whether a move costs the same however far it goes."""
+        return self.degree == 0.0
+
     @abstractmethod
     def distance(self, delta: Array) -> Array:
         """Measure steps, before the weight is applied.

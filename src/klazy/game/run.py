@@ -398,7 +398,7 @@ class _StepRun:
             if self.missing is not None and t > 1:
                 spent = time.process_time() - began
                 if spent > TRIAL:
-                    _warn_of_time(self.missing, type(self.learner).__name__, spent / (t - 1) * T)
+                    _warn_of_time(self.missing, self.learner, spent / (t - 1) * T)
                     self.missing = None
             hit = self._measure(t, x)
             paid = float(weights[t - 1] * pending)
@@ -468,12 +468,15 @@ class _StepRun:
         return state, state.x
 
 
-def _warn_of_time(missing: str, learner: str, seconds: float) -> None:
+def _warn_of_time(missing: str, learner: Learner[Any], seconds: float) -> None:
     """Warn that a run takes long, with the part that is the reason and its compiled alternatives."""
     if seconds <= SLOW:
         return
     remedy = f"Compiled are {COMPILED}."
-    if missing == learner:
+    simplest = learner.domain.simplest
+    if missing == type(learner.domain).__name__ and code_of(simplest) is not None:
+        remedy = f"The same set is {simplest!r}, which has one."
+    elif missing == type(learner).__name__:
         remedy = "A learner compiles if its class names a `rule`: see the how-to on your own learner."
     warnings.warn(
         f"This run takes about {seconds:.0f} s: it goes through NumPy, because {missing} has no compiled kernel. {remedy} "

@@ -201,7 +201,6 @@ def cut_optimum(problem: Problem, gap: float, iterations: int, progress: Progres
     paid = problem.paid(best)
     planes.look(best, 0)
     bound = -np.inf
-    reached = np.inf
     done = 0
     for done in range(1, min(iterations, MOST_PROGRAMMES) + 1):
         u, proved = planes.solve(done)
@@ -222,7 +221,7 @@ def cut_optimum(problem: Problem, gap: float, iterations: int, progress: Progres
             break
         planes.tangents.drop_idle(done)
         planes.moves.drop_idle(done)
-    return Optimum(best, *paid, min(bound, sum(paid)), reached, "cutting planes", done)
+    return problem.certify(best, paid, bound, "cutting planes", done)
 
 
 def add_up(costs: Costs | ArrayLike) -> CallableCosts:

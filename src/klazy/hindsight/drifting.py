@@ -49,21 +49,17 @@ def drifted_optimum(
     is_linear = _check(game, domain, movement)
     plain = Problem(replace(game, movement=TVMovement(movement.weight)), domain)
     found, at = iterate(plain, gap / 3.0, iterations, progress=progress)
-    best = None
-    for u in (found.u, _let_drift(found.u, movement.relatives, domain)):
-        hitting = float(game.costs.values(u).sum())
-        switching = float(movement.paid(u, game.x0).sum())
-        if best is None or hitting + switching < best[1] + best[2]:
-            best = (u, hitting, switching)
-    assert best is not None
-    u, hitting, switching = best
-    cost = hitting + switching
+
+    def charge(u: Array) -> tuple[float, float]:
+        return float(game.costs.values(u).sum()), float(movement.paid(u, game.x0).sum())
+
+    offers = (found.u, _let_drift(found.u, movement.relatives, domain))
+    u = min(offers, key=lambda u: sum(charge(u)))
     if type(domain) is Simplex:
         bound = _bound(plain, movement.relatives, at.mu, is_linear)
     else:
         bound = _bound_capped(plain, movement.relatives, at.mu, found.u, is_linear)
-    bound = min(bound, cost)
-    return Optimum(u, hitting, switching, bound, plain.gap(cost, bound), "splitting", found.iterations)
+    return plain.certify(u, charge(u), bound, "splitting", found.iterations)
 
 
 def _check(game: Game, domain: ConvexSet, movement: DriftedMovement) -> bool:

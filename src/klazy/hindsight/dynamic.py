@@ -57,12 +57,11 @@ def exact_optimum(problem: Problem) -> Optimum | None:
         targets = np.empty(problem.T, dtype=np.int32)
         on_simplex(data, problem.weights, up, down, total, start, u, targets, sums)
     hitting, switching, bound = (float(row.sum()) for row in sums)
-    cost = hitting + switching
     slopes = problem.T * problem.steepness
     # A multiplier is no larger than its price, nor than all slopes together.
     steepest = np.minimum(problem.weights * np.linalg.norm(problem.prices), 2.0 * slopes).sum()
-    bound = min(bound - problem.rounding(slopes, float(steepest)), cost)
-    return Optimum(u, hitting, switching, bound, problem.gap(cost, bound), "dynamic programme", 0)
+    bound -= problem.rounding(slopes, float(steepest))
+    return problem.certify(u, (hitting, switching), bound, "dynamic programme")
 
 
 class Costly(NamedTuple):

@@ -390,10 +390,7 @@ class Search:
         u = a.u + share * (1.0 - 1e-12) * (b.u - a.u)
         hitting = self.problem.paid(u)[0]
         bound = float(self.lower(np.array([P]))[0])
-        bound = min(bound, hitting)
-        return Optimum(
-            u, hitting, 0.0, bound, self.problem.gap(hitting, bound), "search over weights", self.used
-        )
+        return self.problem.certify(u, (hitting, 0.0), bound, "search over weights", self.used)
 
 
 def line_bound(weight: Array, bound: Array, P: Array) -> Array:

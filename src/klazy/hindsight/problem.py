@@ -10,7 +10,7 @@ from klazy.base.checks import Array, InvalidInput
 from klazy.costs import Costs
 from klazy.families import Minorant
 from klazy.game.game import Game
-from klazy.hindsight.optimum import EPS
+from klazy.hindsight.optimum import EPS, Optimum
 from klazy.kernels import codes
 from klazy.movement import DriftedMovement, Movement, SwitchFee
 from klazy.sets import ConvexSet
@@ -157,6 +157,14 @@ class Problem:
         if missing <= 0.0:
             return 0.0
         return missing / size if size > 0.0 and np.isfinite(missing) else np.inf
+
+    def certify(
+        self, u: Array, paid: tuple[float, float], bound: float, method: str, iterations: int = 0
+    ) -> Optimum:
+        """Return a sequence that pays this much for hitting and for moving, with its bound."""
+        cost = sum(paid)
+        bound = min(bound, cost)
+        return Optimum(u, *paid, bound, self.gap(cost, bound), method, iterations)
 
     def paid(self, u: Array) -> tuple[float, float]:
         """Charge a sequence for hitting (inf outside the domain of the costs) and for moving."""

@@ -219,7 +219,7 @@ def iterate(
         if progress is not None:
             progress(done, reached)
         if reached <= gap or done >= iterations:
-            return Optimum(best, *paid, min(bound, sum(paid)), reached, "splitting", done), at
+            return problem.certify(best, paid, bound, "splitting", done), at
         method.rebalance(at)
 
 

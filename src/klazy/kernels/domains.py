@@ -1019,7 +1019,15 @@ def move_in_ball(x, y, u, d, p, price, far, curvature):
 
 @called
 def turn_on_ball(x, y, u, dim, p, price):
-    """Move on a ball down y; see turn_if_it_pays of klazy.learners.prox."""
+    r"""Move on a ball down y, the slope g with its sign changed.
+
+    A move ends on the boundary, in the plane of x and g: with the angles theta of the new point and theta_z of the old
+    one to -g, and the old one's distance rho to the centre,
+
+        |g| sin theta D(theta) = price rho sin(theta_z - theta),   D^2 = (r - rho)^2 + 4 r rho sin^2((theta_z - theta) / 2),
+
+    on the boundary |g| sin theta = price cos((theta_z - theta) / 2). One sign change in [0, min(theta_z, pi / 2)].
+    """
     d = D if D > 0 else dim
     r = p[0]
     steep = spread(0.0)

@@ -72,8 +72,6 @@ class Learner(Config, ABC, Generic[S]):
     # The family of the costs whose rows it gets; None if it gets gradients.
     family: Family | None = None
 
-    # Whether `step` takes a guess of what comes next, as its third argument.
-    accepts_hints: bool = False
     # The field of its state that a leader can keep once for all its experts, if there is one.
     shared: ClassVar[str | None] = None
     # Its name in klazy.kernels.rules, if it is compiled; not inherited.
@@ -92,6 +90,11 @@ class Learner(Config, ABC, Generic[S]):
     _rests_on: ClassVar[dict[str, str]] = {
         "form": "step", "phase_length": "step", "describe_memory": "step", "follow": "step"
     }  # fmt: skip
+
+    @property
+    def accepts_hints(self) -> bool:
+        """Whether ``step`` takes a guess of what comes next, as its third argument."""
+        return vars(self).get("hints", False)
 
     @abstractmethod
     def init(self, x: Array | None = None) -> S:

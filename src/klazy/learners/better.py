@@ -119,7 +119,10 @@ class BetterOfTwo(Learner[BetterState]):
         check_expert_families(family, experts)
         self._keep(first=first, second=second, movement=movement, leave=a, back=b, family=family)
         self._keep(experts=experts, domain=first.domain)
-        self._keep(accepts_hints=any(expert.accepts_hints for expert in experts))
+
+    @property
+    def accepts_hints(self) -> bool:
+        return any(expert.accepts_hints for expert in self.experts)
 
     @cached_property
     def ratios(self) -> tuple[float, float]:

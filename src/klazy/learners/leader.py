@@ -132,8 +132,7 @@ class Leader(Learner[LeaderState]):
         hints: bool = False,
     ) -> None:
         experts = check_experts(experts)
-        takes_hints = check_hints(hints, experts)
-        self._keep(hints=takes_hints, accepts_hints=takes_hints)
+        self._keep(hints=check_hints(hints, experts))
         guard = check_flag(guard, "guard")
         movement = as_movement(movement)
         if guard:

@@ -330,8 +330,7 @@ class MemoryGD(Descent[MemoryState]):
         hints: bool = True,
     ) -> None:
         super().__init__(domain, sigma, learning_rate=learning_rate, start=start)
-        takes_hints = check_flag(hints, "hints")
-        self._keep(memory=check_memory(memory), hints=takes_hints, accepts_hints=takes_hints)
+        self._keep(memory=check_memory(memory), hints=check_flag(hints, "hints"))
 
     def init(self, x: Array | None = None) -> MemoryState:
         x = self.first_point(x)

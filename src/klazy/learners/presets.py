@@ -24,7 +24,7 @@ from klazy.learners.reluctant import Reluctant
 from klazy.learners.sader import SELF_TUNED, SAder, harmonic_prior
 from klazy.learners.season import count_ring_rows
 from klazy.learners.seasonal import Seasonal
-from klazy.movement import L2Movement, Movement, SwitchFee, as_movement, suit_movement
+from klazy.movement import L2Movement, Movement, as_movement, suit_movement
 from klazy.schedules import ScaleFree, Schedule
 from klazy.sets import ConvexSet
 from klazy.sets.base import check_bounded
@@ -444,7 +444,7 @@ def auto(
         raise InvalidInput(f"costs must be a Family such as Pinball(), or costs of one, got {costs!r}.")
     # Experts plan with Euclidean distance if only the distance of a movement is known; the leader charges what it costs.
     planned = movement
-    if movement.grouped is None and not isinstance(movement, SwitchFee):
+    if movement.grouped is None and not movement.is_fee:
         price = movement.lipschitz(domain.dim)
         planned = L2Movement(np.asarray(movement.weight) * price)
     if family is not None and codes.code_of(family) == codes.LINEAR:
@@ -472,7 +472,7 @@ def auto(
     is_norm = movement.degree == 1.0
     plans = (None, *SEASONAL_HORIZONS) if is_norm and not smoothed[0].is_curved else SEASONAL_HORIZONS
     seasons = [] if period is None else np.atleast_1d(period).tolist()
-    if not isinstance(movement, SwitchFee) and domain.dim <= MOST_SEASONAL:
+    if not movement.is_fee and domain.dim <= MOST_SEASONAL:
         seasons = [None, *seasons]
     width = domain.dim if known is None else known.width(domain.dim)
     seasonal = [

@@ -3,6 +3,7 @@
 import math
 import warnings
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,9 +11,8 @@ from numpy.typing import NDArray
 
 from klazy.base.checks import Array
 from klazy.families import Pinball
-from klazy.movement import Movement, SwitchFee
-from klazy.sets import Box, ConvexSet, L2Ball
-from klazy.sets.balls import ON_BOUNDARY
+from klazy.movement import Movement
+from klazy.sets import Box, ConvexSet
 from klazy.sets.base import SHORTEST
 from klazy.sets.compose import NotConverged
 from klazy.sets.separable import Separable, find_root
@@ -40,7 +40,7 @@ def move_if_it_pays(domain: ConvexSet, movement: Movement, x: Array, g: Array, p
 
     - Prices by coordinate (l1, total variation, asymmetric): :meth:`~klazy.types.ConvexSet.trade`, which is closed on boxes,
       simplices and balls, part by part on products, and a small programme on polytopes and intersections.
-    - Euclidean distance: a search over one number on every set (over one angle on an l2 ball).
+    - Euclidean distance: a search over one number on every set.
     - Its square: one projection. A fee: the only move worth it is to where g is least.
     - :class:`~klazy.contrib.ImpactMovement`: :meth:`~klazy.types.ConvexSet.balance`, a search over one number.
     - All other pairs of set and movement: a splitting (Douglas and Rachford), which is slow, and ends within about 1e-8 of
@@ -71,7 +71,7 @@ def move_if_it_pays(domain: ConvexSet, movement: Movement, x: Array, g: Array, p
     array([0.5, 0.5, 0. ])
     """
     points, slopes, prices = _as_rows(x, g, price)
-    if isinstance(movement, SwitchFee) or not prices.any():
+    if movement.is_fee or not prices.any():
         u = domain.lowest(slopes)
     elif movement.grouped and movement.degree == 2.0:
         u = domain.nearest(points - slopes / prices[:, None])
@@ -109,7 +109,7 @@ def approach_if_it_pays(
     array([0.65, 0.  ])
     """
     points, targets, prices = _as_rows(x, target, price)
-    if isinstance(movement, SwitchFee) or not prices.any():
+    if movement.is_fee or not prices.any():
         u = domain.nearest(targets)
     elif movement.grouped and movement.degree == 2.0:
         share = prices[:, None]
@@ -128,7 +128,7 @@ def _as_rows(x: Array, forecast: Array, price: float | Array) -> tuple[Array, Ar
 
 def _charge(movement: Movement, delta: Array, price: Array) -> Array:
     """Price moves. A fee is due for every move: one within its tolerance would be free, and nothing but rounding."""
-    return price if isinstance(movement, SwitchFee) else price * movement.distance(delta)
+    return price if movement.is_fee else price * movement.distance(delta)
 
 
 def _find_least(
@@ -146,30 +146,43 @@ def _find_least(
     moves = np.ones(len(x), dtype=bool)
     if not power:
         moves = ((slope + rise < 0.0) | (slope - fall > 0.0)).any(axis=1)
+    if not moves.any():
+        return x
     u = x.copy()
-    for i in np.flatnonzero(moves):
-        u[i] = _pay_by_coordinate(domain, Separable(x[i], g[i], curvature, rise[i], fall[i], power))
+    u[moves] = _pay_by_coordinate(domain, Separable(x, g, curvature, rise, fall, power).take(moves))
     return u
 
 
 def _pay_by_coordinate(domain: ConvexSet, objective: Separable) -> Array:
-    """Minimise an objective that charges each coordinate by itself."""
+    """Minimise objectives that charge each coordinate by itself, one per row."""
+    if objective.is_linear or objective.power:
+        return _settle(domain, objective)
     x = objective.x
-    g = objective.g
+    # Where not even the slope at x is worth a move, none is.
+    u = domain.settle(replace(objective, g=objective.g + objective.curvature * x, curvature=0.0))
+    moves = np.ones(len(x), dtype=bool) if u is None else (u != x).any(axis=1)
+    found = x.copy()
+    if moves.any():
+        found[moves] = _settle(domain, objective.take(moves))
+    return found
+
+
+def _settle(domain: ConvexSet, objective: Separable) -> Array:
+    """Find the least points as the set knows them, else by splitting."""
+    u = domain.settle(objective)
+    if u is not None:
+        return u
+    return np.array([_split_by_coordinate(domain, row) for row in objective.list_rows()])
+
+
+def _split_by_coordinate(domain: ConvexSet, objective: Separable) -> Array:
+    x = objective.x
     curvature = objective.curvature
-    if not objective.power:
-        u = domain.trade(x, g + curvature * x, objective.rise, objective.fall)
-        if u is not None and (curvature == 0.0 or (u == x).all()):
-            return u
-    if objective.power or curvature > 0.0:
-        u = domain.balance(objective)
-        if u is not None:
-            return u
-    slopes = np.abs(g) + curvature * np.abs(x) + objective.rise + objective.fall
+    slopes = np.abs(objective.g) + curvature * np.abs(x) + objective.rise + objective.fall
 
     def shrink(y: Array, stride: float) -> Array:
         share = stride / (1.0 + stride * curvature)
-        return objective.shrink(y - share * (g + curvature * y), share)
+        return objective.shrink(y - share * (objective.g + curvature * y), share)
 
     return _split(domain, x, slopes, shrink)
 
@@ -186,9 +199,6 @@ def _move_straight(
     if size == 0.0:
         return domain.lowest(g) if curvature == 0.0 else domain.nearest(-g)
     if (stretch == size).all():
-        if type(domain) is L2Ball:
-            rows = zip(x, down, price * size, strict=True)
-            return np.array([_move_in_ball(domain, *row, curvature) for row in rows])
         return search_stride(domain, x, down, curvature, price * size)
     if type(domain) is Box and axes is None and curvature == 0.0 and (stretch > 0.0).all():
         scaled = Box(stretch * domain.lower, stretch * domain.upper)
@@ -316,60 +326,6 @@ def _meet(a: Array, b: Array, c: Array, slope: Array) -> Array:
     return np.where(half > 0.0, -rest / (half + root), (root - half) / square)
 
 
-def _move_in_ball(domain: L2Ball, x: Array, down: Array, price: float, curvature: float) -> Array:
-    """Stop at the distance ``price`` from a target; if that is outside, find the best point of the boundary."""
-    if curvature > 0.0:
-        far = float(np.linalg.norm(down))
-        if far <= price:
-            return x
-        u = x + (1.0 - price / far) * down
-        if float(np.linalg.norm(u - domain.middle)) <= domain.radius:
-            return u
-        down = down + (x - domain.middle)
-    return turn_if_it_pays(domain, x, -down, price)
-
-
-def turn_if_it_pays(domain: L2Ball, x: Array, g: Array, price: float) -> Array:
-    r"""Take the proximal step of the Euclidean distance on a Euclidean ball.
-
-    A move ends on the boundary, in the plane of x and g: with the angles :math:`\theta` of the new point and :math:`\theta_z`
-    of the old one to -g, and the old one's distance :math:`\rho` to the centre,
-
-    .. math:: \|g\| \sin\theta \cdot D(\theta) = \mathrm{price}\, \rho \sin(\theta_z - \theta), \qquad
-              D^2 = (r - \rho)^2 + 4 r \rho \sin^2\tfrac{\theta_z - \theta}{2},
-
-    on the boundary :math:`\|g\| \sin\theta = \mathrm{price} \cos\frac{\theta_z - \theta}{2}`. One sign change in
-    :math:`[0, \min(\theta_z, \pi/2)]`.
-    """
-    r = domain.radius
-    z = x if domain.center is None else x - domain.center
-    n = float(np.linalg.norm(g))
-    if n <= price:
-        return x
-    towards = -g / n
-    along = float(z @ towards)
-    across = z - along * towards
-    height = float(np.linalg.norm(across))
-    rho = math.hypot(along, height)
-    gap = r - rho
-    is_outside = gap <= ON_BOUNDARY * r
-    if is_outside and along >= 0.0 and n * height <= price * rho:
-        return x
-    angle = math.atan2(height, along)
-
-    def excess(theta: float) -> float:
-        half = 0.5 * (angle - theta)
-        if is_outside:
-            return n * math.sin(theta) - price * math.cos(half)
-        far = math.hypot(gap, 2.0 * math.sqrt(r * rho) * math.sin(half))
-        return n * math.sin(theta) * far - price * rho * math.sin(2.0 * half)
-
-    theta = find_root(excess, 0.0, min(angle, 0.5 * math.pi))
-    sideways = across / height if height > 0.0 else across
-    v = r * (math.cos(theta) * towards + math.sin(theta) * sideways)
-    return (x - z) + v
-
-
 def _shrink_all(y: Array, x: Array, price: float, stretch: Array, axes: Array | None) -> Array:
     """Move y toward x until n, the norm of the stretched move that is left, solves the proximal step."""
     step = y - x if axes is None else (y - x) @ axes
@@ -421,7 +377,7 @@ def stock_if_it_pays(
     array([5.])
     """
     points, moments, prices = _as_rows(x, means, price)
-    if isinstance(movement, SwitchFee) or not prices.any():
+    if movement.is_fee or not prices.any():
         u = family.lowest(domain, moments)
     elif movement.degree > 1.0:
         u = domain.nearest(_stock_by_slope(movement, family, points, moments, prices))
@@ -452,7 +408,6 @@ def _stock_by_slope(movement: Movement, family: Pinball, x: Array, means: Array,
     with np.errstate(divide="ignore", over="ignore"):
         far = np.minimum((steep / scale) ** (1.0 / (movement.degree - 1.0)), FARTHEST)
     both = family.short + family.excess
-    numbers = np.broadcast_arrays(x, mean, spread, scale, both, family.short, far)
 
     def search(start: float, mean: float, spread: float, scale: float, both: float, short: float, far: float):
         def slope(u: float) -> float:
@@ -461,8 +416,7 @@ def _stock_by_slope(movement: Movement, family: Pinball, x: Array, means: Array,
 
         return find_root(slope, start - far, start + far)
 
-    found = [search(*own) for own in zip(*(values.ravel() for values in numbers), strict=True)]
-    return np.reshape(found, x.shape)
+    return np.vectorize(search, otypes=[float])(x, mean, spread, scale, both, family.short, far)
 
 
 def find_band(

@@ -13,7 +13,7 @@ from klazy.families import Family, Linear, LogWealth, Pinball, Quadratic, Reward
 from klazy.kernels import codes
 from klazy.learners.base import Learner, check_domain, check_start
 from klazy.learners.prox import approach_if_it_pays, find_band, move_if_it_pays, stock_if_it_pays
-from klazy.movement import Movement, SwitchFee, as_movement
+from klazy.movement import Movement, as_movement
 from klazy.sets import ConvexSet
 from klazy.sets.base import check_bounded
 
@@ -126,8 +126,6 @@ class Reluctant(Learner[ReluctantState]):
             raise InvalidInput(
                 f"family must be one whose rows can be averaged, got {family!r}. Leave it out to use gradients."
             )
-        takes_hints = check_flag(hints, "hints")
-        self._keep(hints=takes_hints, accepts_hints=takes_hints)
         self._keep(
             domain=domain,
             movement=_check_movement(movement, domain.dim),
@@ -135,6 +133,7 @@ class Reluctant(Learner[ReluctantState]):
             horizon=positive(horizon, "horizon"),
             family=family,
             start=check_start(domain, start),
+            hints=check_flag(hints, "hints"),
         )
 
     @cached_property
@@ -155,7 +154,17 @@ class Reluctant(Learner[ReluctantState]):
     @property
     def is_curved(self) -> bool:
         """Whether it gets rows of costs that are no gradients."""
-        return isinstance(self.family, Quadratic | Pinball)
+        return self._target is not None or self._demand is not None
+
+    @cached_property
+    def _target(self) -> Quadratic | None:
+        """The family, if rows are targets."""
+        return self.family if isinstance(self.family, Quadratic) else None
+
+    @cached_property
+    def _demand(self) -> Pinball | None:
+        """The family, if rows are demands."""
+        return self.family if isinstance(self.family, Pinball) else None
 
     @cached_property
     def rule(self) -> str | None:  # pyright: ignore[reportIncompatibleVariableOverride]
@@ -177,11 +186,11 @@ class Reluctant(Learner[ReluctantState]):
         if codes.code_of(self.movement) not in MOVEMENT_WORDS:
             return f"Reluctant with {type(self.movement).__name__}"
         numbers = [*self.prices]
-        if isinstance(self.family, Pinball):
+        if self._demand is not None:
             if self.window is None and self.price > 0.0:
                 # Its band changes in every round.
                 return "Reluctant with demands of all rounds"
-            numbers += [*self._band, self.family.short, self.family.excess]
+            numbers += [*self._band, self._demand.short, self._demand.excess]
         is_shared = all((values == values[0]).all() for values in numbers)
         return None if is_shared else "Reluctant with prices that differ by coordinate"
 
@@ -189,7 +198,7 @@ class Reluctant(Learner[ReluctantState]):
     def prices(self) -> tuple[Array, Array]:
         """What a unit of rising and of falling costs each coordinate, for each round that the new point should serve."""
         d = self.domain.dim
-        price = self.price / self.family.weight if isinstance(self.family, Quadratic) else self.price
+        price = self.price if self._target is None else self.price / self._target.weight
         if self.movement.grouped or self.movement.degree != 1.0:
             return np.full(d, price), np.full(d, price)
         rise, fall = np.split(price * self.movement.prices(d), 2)
@@ -213,31 +222,32 @@ class Reluctant(Learner[ReluctantState]):
     @cached_property
     def _band(self) -> tuple[Array, Array]:
         """Between how many standard deviations a stock is left as it is; how many are best, if the price is no norm's."""
-        assert isinstance(self.family, Pinball)
+        if self._demand is None:
+            return np.zeros(1), np.zeros(1)
         if self.price == 0.0 or self.movement.degree != 1.0:
-            best = np.full(self.domain.dim, self.family.find_quantiles())
+            best = np.full(self.domain.dim, self._demand.find_quantiles())
             return best, best
-        return find_band(self.domain, self.movement, self.family, self.price)
+        return find_band(self.domain, self.movement, self._demand, self.price)
 
     @property
     def low(self) -> float:
         """The lower end of the band in which a stock is left, in standard deviations, where all coordinates have the same."""
-        return float(self._band[0][0]) if isinstance(self.family, Pinball) else 0.0
+        return float(self._band[0][0])
 
     @property
     def high(self) -> float:
         """The upper end of that band."""
-        return float(self._band[1][0]) if isinstance(self.family, Pinball) else 0.0
+        return float(self._band[1][0])
 
     @property
     def short(self) -> float:
         """What a unit too little costs, where all coordinates pay the same."""
-        return float(self.family.short[0]) if isinstance(self.family, Pinball) else 0.0
+        return 0.0 if self._demand is None else float(self._demand.short[0])
 
     @property
     def excess(self) -> float:
         """What a unit too much costs, where all coordinates pay the same."""
-        return float(self.family.excess[0]) if isinstance(self.family, Pinball) else 0.0
+        return 0.0 if self._demand is None else float(self._demand.excess[0])
 
     def init(self, x: Array | None = None) -> ReluctantState:
         d = self.domain.dim
@@ -317,10 +327,10 @@ class Reluctant(Learner[ReluctantState]):
         array
             The next point; ``x`` itself unless moving pays.
         """
-        if isinstance(self.family, Quadratic):
-            return approach_if_it_pays(self.domain, self.movement, x, forecast, price / self.family.weight)
-        if isinstance(self.family, Pinball):
-            return stock_if_it_pays(self.domain, self.movement, self.family, x, forecast, price)
+        if self._target is not None:
+            return approach_if_it_pays(self.domain, self.movement, x, forecast, price / self._target.weight)
+        if self._demand is not None:
+            return stock_if_it_pays(self.domain, self.movement, self._demand, x, forecast, price)
         return move_if_it_pays(self.domain, self.movement, x, forecast, price)
 
     def describe_memory(self, state: ReluctantState) -> str:
@@ -346,9 +356,9 @@ class Reluctant(Learner[ReluctantState]):
         str
             Its numbers; for demands their mean and deviation.
         """
-        if not isinstance(self.family, Pinball):
+        if self._demand is None:
             return write_vector(forecast)
-        mean, spread = self.family.fit_normal(forecast)
+        mean, spread = self._demand.fit_normal(forecast)
         return f"a demand of {write_vector(mean)} with a deviation of {write_vector(spread)}"
 
 
@@ -361,7 +371,7 @@ def _check_movement(movement: Any, dim: int) -> Movement:
     movement = as_movement(movement)
     if not isinstance(movement.weight, float):
         raise InvalidInput(f"movement must have one weight for all rounds, got {movement!r}.")
-    if movement.grouped is None and not isinstance(movement, SwitchFee):
+    if movement.grouped is None and not movement.is_fee:
         message = f"movement must say how it is `grouped`, got {movement!r}. Use L1Movement(...)."
         raise InvalidInput(message)
     movement.check(dim)

@@ -104,8 +104,7 @@ class SAder(Learner[SAderState]):
         hints: bool = False,
     ) -> None:
         experts = check_experts(experts)
-        takes_hints = check_hints(hints, experts)
-        self._keep(hints=takes_hints, accepts_hints=takes_hints)
+        self._keep(hints=check_hints(hints, experts))
         if movement is None:
             movement = suit_movement(experts[0].domain)
         movement = as_movement(movement)
@@ -121,6 +120,11 @@ class SAder(Learner[SAderState]):
     def rule(self) -> str | None:  # pyright: ignore[reportIncompatibleVariableOverride]
         """Its name among compiled rules; None if it takes hints."""
         return None if self.hints else "ensemble"
+
+    @property
+    def is_self_tuned(self) -> bool:
+        """Whether the rate is found on the way."""
+        return self.beta == SELF_TUNED
 
     @cached_property
     def log_prior(self) -> Array:
@@ -236,8 +240,8 @@ class SAder(Learner[SAderState]):
         float
             The rate; a self-tuned one is 0 while nothing was lost.
         """
-        if not isinstance(self.beta, str):
-            return self.beta
+        if not self.is_self_tuned:
+            return float(self.beta)
         if V < codes.SMALLEST_VARIATION:
             return 0.0
         return math.log(len(self.experts)) / V
@@ -245,7 +249,7 @@ class SAder(Learner[SAderState]):
     def _lose(self, points: Array, log_w: Array, loss: Array, g: Array, beta: float) -> float:
         """Return what the weights lose in this round, where the rate is self-tuned."""
         r = float(loss.max() - loss.min())
-        if not isinstance(self.beta, str) or r <= self.noise[0] * float(np.linalg.norm(g)) + self.noise[1]:
+        if not self.is_self_tuned or r <= self.noise[0] * float(np.linalg.norm(g)) + self.noise[1]:
             return 0.0
         w = np.exp(log_w)
         mean = float(w @ loss)
@@ -321,8 +325,8 @@ class SAder(Learner[SAderState]):
     @property
     def rate_rule(self) -> tuple[int, float]:
         """The code of how the rate is found, and the rate, or the number that a self-tuned one divides."""
-        if not isinstance(self.beta, str):
-            return codes.GIVEN_RATE, self.beta
+        if not self.is_self_tuned:
+            return codes.GIVEN_RATE, float(self.beta)
         return codes.SELF_TUNED_RATE, math.log(len(self.experts))
 
 

@@ -14,7 +14,7 @@ from klazy.kernels import codes
 from klazy.learners.base import Learner
 from klazy.learners.reluctant import Reluctant
 from klazy.learners.season import Season, count_ring_rows
-from klazy.movement import Movement, SwitchFee
+from klazy.movement import Movement
 from klazy.sets import CappedSimplex, ConvexSet, Simplex
 
 
@@ -100,7 +100,7 @@ class Seasonal(Learner[SeasonalState]):
         family: Family | None = None,
         start: ArrayLike | None = None,
     ) -> None:
-        if isinstance(movement, SwitchFee):
+        if movement.is_fee:
             raise InvalidInput(
                 f"movement must grow with the distance, got {movement!r}. Reluctant takes a fee."
             )

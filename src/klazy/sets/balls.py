@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -12,7 +12,7 @@ from klazy.base.checks import SMALLEST, Array, InvalidInput, positive, real_arra
 from klazy.kernels import codes
 from klazy.sets.base import ConvexSet
 from klazy.sets.halfspaces import HalfSpaces, bound_by
-from klazy.sets.separable import Separable, find_root
+from klazy.sets.separable import Separable, find_root, share_total
 from klazy.sets.totals import EPS, capped_part, share_units, simplex_part, vertex_margin
 
 ON_BOUNDARY = 1e-12  # of the radius: so far inside a ball, a point may count as on its boundary
@@ -261,23 +261,34 @@ class L1Ball(_Ball):
         slid = side * capped_part(away, 0.0, low, np.broadcast_to(room, v.shape))
         return np.where(is_free, v, slid)
 
+    @property
+    def _limits(self) -> tuple[Array, Array]:
+        """How far points may be from the centre, coordinate by coordinate."""
+        far = np.full(self.dim, np.inf)
+        return -far, far
+
     def trade(self, x: Array, g: Array, rise: Array, fall: Array) -> Array:
         # Find the best point where coordinates pay, as a knapsack.
         z = self._from_center(x)
+        low, high = self._limits
+        v = np.clip(0.0, low, high)
         pieces = []
         for i in range(self.dim):
-            side = np.sign(z[i]) or -np.sign(g[i])
+            away = z[i] - v[i]
+            side = np.sign(away) or -np.sign(g[i])
             outward = side * g[i] + (rise[i] if side > 0.0 else fall[i])
             inward = side * g[i] - (fall[i] if side > 0.0 else rise[i])
-            if z[i] != 0.0 and inward < 0.0:
-                pieces.append((inward, i, side, abs(z[i])))
-            elif z[i] != 0.0:  # it pays to come back to the centre, and perhaps to go on to the other side
+            start = z[i]
+            if away != 0.0 and inward < 0.0:
+                pieces.append((inward, i, side, abs(away)))
+            elif away != 0.0:  # it pays to come back to the centre, and perhaps to go on to the other side
                 side = -side
                 outward = -inward
+                start = v[i]
             if outward < 0.0:
-                pieces.append((outward, i, side, np.inf))
-        left = self.radius
-        v = np.zeros(self.dim)
+                room = high[i] - start if side > 0.0 else start - low[i]
+                pieces.append((outward, i, side, room))
+        left = self.radius - float(np.abs(v).sum())
         for _, i, side, room in sorted(pieces):
             amount = min(room, left)
             v[i] += side * amount
@@ -287,23 +298,86 @@ class L1Ball(_Ball):
 
     def balance(self, objective: Separable) -> Array:
         center = self.middle
-        u = objective.respond()
-        if np.abs(u - center).sum() <= self.radius:
+        low, high = self._limits
+        u = np.clip(objective.respond(), center + low, center + high)
+        fits = np.abs(u - center).sum(axis=-1, keepdims=True) <= self.radius
+        if fits.all():
             return u
-        side = np.sign(u - center)
+        # Seen from the centre, towards where each coordinate would go by itself, the sum of all is the radius.
+        side, nearest, farthest = self._look(u)
+        rises = side > 0.0
+        there = Separable(
+            side * (objective.x - center),
+            side * (objective.g + objective.curvature * center),
+            objective.curvature,
+            np.where(rises, objective.rise, objective.fall),
+            np.where(rises, objective.fall, objective.rise),
+            objective.power,
+        )
+        size = share_total(there, self.radius, nearest, farthest)
+        return np.where(fits, u, np.where(size == there.x, objective.x, center + side * size))
 
-        def shrink(tilt: float) -> Array:
-            return np.maximum(side * (objective.respond(tilt * side) - center), 0.0)
+    def settle(self, objective: Separable) -> Array | None:
+        if objective.is_linear or objective.power:
+            return super().settle(objective)
+        return self.balance(objective)
 
-        most = float(objective.bound_slope(center).max())
-        size = shrink(find_root(lambda tilt: self.radius - float(shrink(tilt).sum()), 0.0, most))
-        moved = (size > 0.0) & (center + side * size != objective.x)
-        if moved.any():  # which take what rounding left of the radius
-            size[moved] += (self.radius - size.sum()) / np.count_nonzero(moved)
-        return np.where(size == side * (objective.x - center), objective.x, center + side * size)
+    def _look(self, y: Array) -> tuple[Array, Array, Array]:
+        """Return on which side of the centre each coordinate is, and how near and how far points may be there."""
+        low, high = self._limits
+        side = np.where(y >= self.middle, 1.0, -1.0)
+        nearest = np.maximum(np.where(side > 0.0, low, -high), 0.0)
+        farthest = np.minimum(np.where(side > 0.0, high, -low), self.radius)
+        return side, nearest, farthest
+
+    def cut(self, low: Array, high: Array) -> ConvexSet | None:
+        own_low, own_high = self._limits
+        low = np.maximum(own_low, low - self.middle)
+        high = np.minimum(own_high, high - self.middle)
+        least = float(np.abs(np.clip(0.0, low, high)).sum())
+        if (low > high).any() or least > self.radius:
+            return None
+        return _L1BallInBox(self.dim, self.radius, self.center, low, high)
 
     def margin(self, y: Array) -> Array:
         return self._beyond(y) if self.dim == 1 else vertex_margin(np.abs(self._from_center(y)), self.radius)
+
+
+class _L1BallInBox(L1Ball):
+    """The part of an l1 ball in a box, whose limits are given from the ball's centre."""
+
+    low: Array
+    high: Array
+    trade = L1Ball.trade
+    balance = L1Ball.balance
+    settle = L1Ball.settle
+    cut = L1Ball.cut
+
+    def __init__(self, dim: int, radius: float, center: Array | None, low: Array, high: Array) -> None:
+        super().__init__(dim, radius, center)
+        self._keep(low=low, high=high)
+
+    @property
+    def _limits(self) -> tuple[Array, Array]:
+        return self.low, self.high
+
+    def nearest(self, y: Array) -> Array:
+        center = self.middle
+        x = np.clip(y, center + self.low, center + self.high)
+        outside = np.abs(x - center).sum(axis=-1) > self.radius
+        if not outside.any():
+            return x
+        far = y[outside]
+        side, nearest, farthest = self._look(x[outside])
+        x[outside] = center + side * capped_part(side * (far - center), self.radius, nearest, farthest)
+        return x
+
+    def lowest(self, g: Array) -> Array:
+        slopes = g.reshape(-1, self.dim)
+        free = np.zeros_like(slopes)
+        base = self._to_center(np.clip(free, self.low, self.high))
+        found: Any = self.settle(Separable(base, slopes, 0.0, free, free))
+        return found.reshape(g.shape)
 
 
 class Box(ConvexSet):
@@ -379,6 +453,14 @@ class Box(ConvexSet):
 
     def balance(self, objective: Separable) -> Array:
         return self.nearest(objective.respond())
+
+    def settle(self, objective: Separable) -> Array | None:
+        return self._settle_together(objective)
+
+    def cut(self, low: Array, high: Array) -> ConvexSet | None:
+        low = np.maximum(low, self.lower)
+        high = np.minimum(high, self.upper)
+        return Box(low, high) if (low <= high).all() else None
 
     def farthest(self, center: Array) -> float:
         sides = np.maximum(np.abs(self.lower - center), np.abs(self.upper - center))

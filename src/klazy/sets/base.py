@@ -58,6 +58,8 @@ class ConvexSet(Config, ABC):
         "tangent": "nearest",
         "trade": "nearest",
         "balance": "nearest",
+        "settle": "nearest",
+        "cut": "nearest",
     }
 
     @property
@@ -249,6 +251,50 @@ class ConvexSet(Config, ABC):
         """
         return None
 
+    def settle(self, objective: Separable) -> Array | None:
+        """Find the least points of many objectives that charge each coordinate by itself, curved or not.
+
+        Parameters
+        ----------
+        objective : Separable
+            The objectives, one per row.
+
+        Returns
+        -------
+        array or None
+            The points, one per row, by :meth:`trade` or :meth:`balance`; None if the set does not know them.
+        """
+        found = []
+        for row in objective.list_rows():
+            u = self._settle_together(row)
+            if u is None:
+                return None
+            found.append(u)
+        return np.reshape(found, objective.x.shape)
+
+    def _settle_together(self, objective: Separable) -> Array | None:
+        """Find the least points of objectives, where trade and balance take as many as these."""
+        if objective.is_linear:
+            return self.trade(objective.x, objective.g, objective.rise, objective.fall)
+        return self.balance(objective)
+
+    def cut(self, low: Array, high: Array) -> ConvexSet | None:
+        """Cut off all that is outside of a box.
+
+        Parameters
+        ----------
+        low : array
+            The lower limits of the box.
+        high : array
+            Its upper limits.
+
+        Returns
+        -------
+        ConvexSet or None
+            What is left; None if that is nothing, or no set with a projection of its own.
+        """
+        return None
+
     def erode(self, delta: float) -> ConvexSet | None:
         """Shrink the set as :meth:`shrunk` does, without its checks.
 
@@ -365,6 +411,11 @@ class ConvexSet(Config, ABC):
 
     def _without_whole_points(self) -> TypeError:
         return TypeError(f"{type(self).__name__} has no whole points; check_whole refuses it.")
+
+    @property
+    def simplest(self) -> ConvexSet:
+        """The same set in its simplest form, such as a capped simplex for a simplex in a box; mostly the set itself."""
+        return self
 
     @property
     def leaves(self) -> tuple[ConvexSet, ...]:

@@ -2,15 +2,15 @@
 
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import replace
-from functools import cached_property, partial
+from functools import cached_property
 from itertools import chain
+from typing import TypeVar
 
 import numpy as np
 
 from klazy.base.checks import Array, InvalidInput, integer, positive
 from klazy.kernels import codes
-from klazy.sets.balls import L2Ball
+from klazy.sets.balls import Box, L2Ball
 from klazy.sets.base import ConvexSet
 from klazy.sets.halfspaces import (
     TIGHT,
@@ -20,12 +20,13 @@ from klazy.sets.halfspaces import (
     join,
     project_into_ball,
     project_onto,
+    settle_in_ball,
     stand_side_by_side,
 )
-from klazy.sets.separable import Separable, find_root
+from klazy.sets.separable import Separable
 from klazy.sets.totals import share_units
 
-DOUBLINGS = 60  # of a multiplier, while its point is outside a ball
+Part = TypeVar("Part")
 
 
 class NotConverged(UserWarning):
@@ -102,16 +103,17 @@ class Product(ConvexSet):
     def tangent(self, x: Array, v: Array) -> Array:
         return np.concatenate([s.tangent(x[..., part], v[..., part]) for s, part in self._parts], axis=-1)
 
-    def trade(self, x: Array, g: Array, rise: Array, fall: Array) -> Array | None:
-        return _join([s.trade(x[part], g[part], rise[part], fall[part]) for s, part in self._parts])
+    def settle(self, objective: Separable) -> Array | None:
+        parts = _all_known([s.settle(objective.select(part)) for s, part in self._parts])
+        return None if parts is None else np.concatenate(parts, axis=-1)
 
-    def balance(self, objective: Separable) -> Array | None:
-        return _join([s.balance(objective.select(part)) for s, part in self._parts])
+    def cut(self, low: Array, high: Array) -> ConvexSet | None:
+        parts = _all_known([s.cut(low[part], high[part]) for s, part in self._parts])
+        return None if parts is None else Product(parts)
 
     def erode(self, delta: float) -> ConvexSet | None:
-        parts = [s.erode(delta) for s in self.sets]
-        inside = [part for part in parts if part is not None]
-        return Product(inside) if len(inside) == len(parts) else None
+        parts = _all_known([s.erode(delta) for s in self.sets])
+        return None if parts is None else Product(parts)
 
     def lowest(self, g: Array) -> Array:
         return np.concatenate([s.lowest(part) for s, part in self._by_set(g)], axis=-1)
@@ -120,11 +122,8 @@ class Product(ConvexSet):
         return np.maximum.reduce([s.violation(part) for s, part in self._by_set(x)])
 
     def half_spaces(self, near: Array) -> HalfSpaces | None:
-        parts = [s.half_spaces(part) for s, part in self._by_set(near)]
-        known = [part for part in parts if part is not None]
-        if len(known) < len(parts):
-            return None
-        return stand_side_by_side(known)
+        parts = _all_known([s.half_spaces(part) for s, part in self._by_set(near)])
+        return None if parts is None else stand_side_by_side(parts)
 
     def check_whole(self) -> None:
         for s in self.sets:
@@ -156,7 +155,8 @@ class Intersection(ConvexSet):
     r"""The intersection :math:`X_1 \cap X_2 \cap \cdots`.
 
     Its projection is exact where all members are Euclidean balls, but for one set of any kind or several with flat sides
-    (boxes, simplices, l1 balls, polytopes, and products of these; several need the extra ``klazy[polytope]``). Other members,
+    (boxes, simplices, l1 balls, polytopes, and products of these). Boxes with one simplex, l1 ball or product of such sets
+    have a closed form; other sets with flat sides need the extra ``klazy[polytope]``. Other members,
     such as a product with a ball in it and a box, or sets of your own, are projected onto by Dykstra's cyclic method.
     ``reach`` and ``diameter`` are upper bounds, the smallest among the members. It has no kernel, so learners on it run through
     ``step``.
@@ -209,25 +209,37 @@ class Intersection(ConvexSet):
             warnings.simplefilter("ignore", NotConverged)
             try:
                 point = self.nearest(np.zeros(self.dim))
-            except ArithmeticError:
+            except (ArithmeticError, InvalidInput):
                 return False
         return float(self.violation(point)) <= 1e-8
 
     @cached_property
-    def _parts(self) -> tuple[list[L2Ball], list[ConvexSet]]:
-        """The balls among the members, and the other members; an intersection counts as its members."""
-        balls: list[L2Ball] = []
-        others: list[ConvexSet] = []
+    def _members(self) -> list[ConvexSet]:
+        """The members; an intersection counts as its own."""
+        members: list[ConvexSet] = []
         for member in self.sets:
-            if type(member) is Intersection:
-                more_balls, more_others = member._parts
-                balls.extend(more_balls)
-                others.extend(more_others)
-            elif type(member) is L2Ball:
-                balls.append(member)
-            else:
-                others.append(member)
-        return balls, others
+            members.extend(member._members if type(member) is Intersection else [member])
+        return members
+
+    @cached_property
+    def simplest(self) -> ConvexSet:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """One set of another kind where boxes cut one off, such as a simplex; else the intersection itself."""
+        whole, *boxes = sorted(self._members, key=lambda member: type(member) is Box)
+        for box in boxes:
+            cut = whole.cut(box.lower, box.upper) if type(box) is Box else None
+            if cut is None:
+                return self
+            whole = cut
+        return whole
+
+    @cached_property
+    def _in_ball(self) -> tuple[L2Ball, ConvexSet] | None:
+        """One of the balls, and all other members as one set; None if there is no ball."""
+        for i, member in enumerate(self._members):
+            if type(member) is L2Ball:
+                others = self._members[:i] + self._members[i + 1 :]
+                return member, Intersection(others, self.tol, self.budget)
+        return None
 
     @property
     def bounded(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
@@ -244,14 +256,22 @@ class Intersection(ConvexSet):
         return np.maximum.reduce([s.violation(x) for s in self.sets])
 
     def nearest(self, y: Array) -> Array:
-        balls, others = self._parts
-        project = self._project_onto_others
-        if not others:
-            project = balls[0].nearest
-            balls = balls[1:]
-        for ball in balls:
-            project = partial(project_into_ball, project, center=ball.middle, radius=ball.radius)
-        return project(y.reshape(-1, self.dim)).reshape(y.shape)
+        if self.simplest is not self:
+            return self.simplest.nearest(y)
+        rows = y.reshape(-1, self.dim)
+        if self._in_ball is not None:
+            ball, others = self._in_ball
+            found = project_into_ball(others.nearest, rows, ball.middle, ball.radius)
+        elif self._is_flat:
+            found = np.array([self._project_onto_sides(row) for row in rows])
+        else:
+            found = self._project_in_cycles(rows)
+        return found.reshape(y.shape)
+
+    def tangent(self, x: Array, v: Array) -> Array:
+        if self.simplest is not self:
+            return self.simplest.tangent(x, v)
+        return super().tangent(x, v)
 
     @cached_property
     def _common_directions(self) -> Array:
@@ -265,66 +285,54 @@ class Intersection(ConvexSet):
         return v @ self._common_directions
 
     def erode(self, delta: float) -> ConvexSet | None:
-        parts = [s.erode(delta) for s in self.sets]
-        inside = [part for part in parts if part is not None]
-        if len(inside) < len(parts):
+        inside = _all_known([s.erode(delta) for s in self.sets])
+        if inside is None:
             return None
         try:
             return Intersection(inside, self.tol, self.budget)
         except InvalidInput:  # they do not meet
             return None
 
+    def settle(self, objective: Separable) -> Array | None:
+        if self.simplest is not self:
+            return self.simplest.settle(objective)
+        if self._in_ball is not None:
+            ball, others = self._in_ball
+            return settle_in_ball(others.settle, objective, ball.middle, ball.radius)
+        return super().settle(objective)
+
     def trade(self, x: Array, g: Array, rise: Array, fall: Array) -> Array | None:
         return self.balance(Separable(x, g, 0.0, rise, fall))
 
     def balance(self, objective: Separable) -> Array | None:
-        balls, others = self._parts
-        solve = self._balance_on_others
-        if not others:
-            solve = partial(_balance_on_one, balls[0])
-            balls = balls[1:]
-        for ball in balls:
-            solve = partial(_balance_in_ball, solve, ball)
-        return solve(objective)
-
-    def _balance_on_others(self, objective: Separable) -> Array | None:
-        """Minimise an objective that charges each coordinate by itself on the members that are no balls."""
-        _, others = self._parts
-        if len(others) == 1:
-            return _balance_on_one(others[0], objective)
-        if objective.power or not self._has_flat_others:
+        if objective.power or not self._is_flat:
             return None
         size = self.scale
         around = bound_by(self.start - self.diameter, self.start + self.diameter)
-        sides = join([around, _find_sides(others, objective.x)])
+        sides = join([around, self._find_sides(objective.x)])
         u = self._solve_on_sides(sides, size, lambda spaces: balance_on(spaces, objective, size))
         if u is not None and (self.violation(u) > TIGHT).any():
             u = self.nearest(u)
         return u
 
     @cached_property
-    def _has_flat_others(self) -> bool:
-        """Return True if all members but the balls have flat sides."""
-        _, others = self._parts
-        return all(s.half_spaces(s.start) is not None for s in others)
+    def _is_flat(self) -> bool:
+        """Return True if all members have flat sides."""
+        return all(s.half_spaces(s.start) is not None for s in self._members)
 
-    def _project_onto_others(self, y: Array) -> Array:
-        """Find the nearest points of the members that are no balls."""
-        _, others = self._parts
-        if len(others) == 1:
-            return others[0].nearest(y)
-        if self._has_flat_others:
-            return np.array([self._project_onto_sides(row) for row in y])
-        return self._project_in_cycles(y)
+    def _find_sides(self, near: Array) -> HalfSpaces:
+        """Join the half-spaces of all members, each of which has some."""
+        parts = [s.half_spaces(near) for s in self._members]
+        return join([part for part in parts if part is not None])
 
     def _project_onto_sides(self, y: Array) -> Array:
         """Find the nearest point of the members with flat sides."""
-        _, others = self._parts
+        others = self._members
         if all(s.violation(y) <= 0.0 for s in others):
             return y
         smallest = min(others, key=lambda s: s.diameter)
         size = smallest.scale
-        sides = _find_sides(others, y)
+        sides = self._find_sides(y)
         x = self._solve_on_sides(sides, size, lambda spaces: project_onto(spaces, y, smallest.start, size))
         if x is None:
             raise ArithmeticError("The sets of the intersection have no common point.")
@@ -337,12 +345,11 @@ class Intersection(ConvexSet):
         self, sides: HalfSpaces, size: float, solve: Callable[[HalfSpaces], Array | None]
     ) -> Array | None:
         """Solve a programme on the members with flat sides, of which there are finitely many: add those that it violates."""
-        _, others = self._parts
         while True:
             x = solve(sides)
             if x is None:
                 return None
-            more = _find_sides(others, x)
+            more = self._find_sides(x)
             violated = more.A @ x - more.b > 10.0 * TIGHT * size
             if not violated.any():
                 return x
@@ -350,19 +357,18 @@ class Intersection(ConvexSet):
 
     def _project_in_cycles(self, y: Array) -> Array:
         """Find the nearest points by Dykstra's method, which needs nothing but the members' projections."""
-        _, others = self._parts
+        others = self._members
         x = y.copy()
         corrections = [np.zeros_like(y) for _ in others]
         change = np.inf
         scale = max(min(1.0, self.diameter), float(np.abs(y).max()))
         for _ in range(self.budget):
-            before = [c.copy() for c in corrections]
+            change = 0.0
             for i, s in enumerate(others):
                 z = x + corrections[i]
                 x = s.nearest(z)
+                change = max(change, float(np.abs(z - x - corrections[i]).max()))
                 corrections[i] = z - x
-            changes = [np.abs(new - old).max() for new, old in zip(corrections, before, strict=True)]
-            change = float(max(changes))
             if change <= self.tol * scale:
                 return x
         violated = max(0.0, float(self.violation(x).max()))
@@ -378,7 +384,9 @@ class Intersection(ConvexSet):
         return ""  # where members hardly meet, their projections would take seconds
 
     def lowest(self, g: Array) -> Array:
-        r"""Find a minimiser to within :math:`10^{-7} \|g\|` times the diameter, by proximal point steps with growing s.
+        r"""Find a minimiser, where there is no closed form to within :math:`10^{-7} \|g\|` times the diameter.
+
+        That is by proximal point steps with growing s.
 
         A step :math:`x' = \Pi(x - s g)` ends no further from the minimum than :math:`\|x - x'\|` times the diameter over s.
 
@@ -392,6 +400,8 @@ class Intersection(ConvexSet):
         array
             A minimiser for each.
         """
+        if self.simplest is not self:
+            return self.simplest.lowest(g)
         norm = np.linalg.norm(g, axis=-1, keepdims=True)
         direction = np.divide(g, norm, out=np.zeros_like(g), where=norm > 0)
         x = np.broadcast_to(self.start, g.shape)
@@ -406,51 +416,10 @@ class Intersection(ConvexSet):
         return x
 
 
-def _join(parts: list[Array | None]) -> Array | None:
-    """Join the points of all sets of a product; None if one of them has none."""
+def _all_known(parts: list[Part | None]) -> list[Part] | None:
+    """Return what all sets of a product gave; None if one of them gave nothing."""
     known = [part for part in parts if part is not None]
-    return np.concatenate(known) if len(known) == len(parts) else None
-
-
-def _balance_on_one(domain: ConvexSet, objective: Separable) -> Array | None:
-    """Minimise an objective that charges each coordinate by itself, curved or not, on one set."""
-    if objective.power or objective.curvature > 0.0:
-        return domain.balance(objective)
-    return domain.trade(objective.x, objective.g, objective.rise, objective.fall)
-
-
-def _balance_in_ball(
-    solve: Callable[[Separable], Array | None], ball: L2Ball, objective: Separable
-) -> Array | None:
-    """Minimise in a ball and in another set, on which ``solve`` minimises.
-
-    A multiplier s of the ball's constraint adds s/2 |u - c|^2 to the objective, and the distance from c falls with s.
-    """
-    center = ball.middle
-    u = solve(objective)
-    if u is None or float(np.linalg.norm(u - center)) <= ball.radius:
-        return u
-
-    def respond(bend: float) -> Array:
-        bent = replace(objective, g=objective.g - bend * center, curvature=objective.curvature + bend)
-        u = solve(bent)
-        return objective.x if u is None else u
-
-    def excess(bend: float) -> float:
-        return ball.radius - float(np.linalg.norm(respond(bend) - center))
-
-    most = float(np.linalg.norm(objective.bound_slope(center, ball.diameter))) / ball.radius
-    for _ in range(DOUBLINGS):
-        if excess(most) >= 0.0:
-            break
-        most *= 2.0
-    return respond(find_root(excess, 0.0, most))
-
-
-def _find_sides(sets: list[ConvexSet], near: Array) -> HalfSpaces:
-    """Join the half-spaces of all sets, each of which has some."""
-    parts = [s.half_spaces(near) for s in sets]
-    return join([part for part in parts if part is not None])
+    return known if len(known) == len(parts) else None
 
 
 def _check_members(sets: object) -> tuple[ConvexSet, ...]:

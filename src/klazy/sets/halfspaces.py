@@ -1,6 +1,7 @@
 """Projections without a closed form: onto half-spaces by a quadratic programme (daqp), into a ball by a search."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -120,69 +121,115 @@ def project_into_ball(project: Callable[[Array], Array], y: Array, center: Array
     r"""Project ``y`` onto the part of another set that is in a ball; ``project`` projects onto the other set.
 
     A multiplier of the ball's constraint pulls y towards its centre c. So the point is
-    :math:`u(s) = \Pi(c + s (y - c))` with the largest s up to 1 for which it is in the ball; its distance from c grows
-    with s. Every row of ``y`` is searched for by itself, so it ends where it would end alone.
+    :math:`u(s) = \Pi(c + s (y - c))` with the largest s up to 1 for which it is in the ball.
     """
-    u = project(y)
-    outside = _distance(u, center) > radius
-    if not outside.any():
-        return u
-    u = u.copy()
-    u[outside] = _search(project, y[outside], center, radius)
-    return u
+    found = project(y)
+    outside = np.flatnonzero(_distance(found, center) > radius)
+    if not outside.size:
+        return found
+    arm = y[outside] - center
+    reach = _distance(y[outside], center)
+
+    def respond(s: Array, rows: NDArray[np.intp]) -> Array:
+        return project(center + s[:, None] * arm[rows])
+
+    begin = project(np.broadcast_to(center, arm.shape).copy())
+    path = _Path(respond, begin, np.ones(len(arm)), reach)
+    found = found.copy()
+    found[outside] = _search(path, radius / np.maximum(reach, radius), center, radius)
+    return found
 
 
-def _search(project: Callable[[Array], Array], y: Array, center: Array, radius: float) -> Array:
-    """:func:`project_into_ball` for rows that lie outside, by false position with a bisection now and then.
+def settle_in_ball(
+    settle: Callable[[Separable], Array | None], objective: Separable, center: Array, radius: float
+) -> Array | None:
+    r"""Find the least points in a ball and in another set, on which ``settle`` finds them; None if it does not know them.
 
-    While u(s) stays on one face of the other set, its squared distance from c is a linear function of s^2, so the next
-    guess is exact.
+    A multiplier of the ball's constraint adds :math:`\tfrac{b}{2} \|u - c\|^2` to the objective. So the points are
+    :math:`u(s)`, those of the objective with the curvature :math:`\kappa + b = 1 / s`, with the largest s for which they are
+    in the ball.
     """
-    arm = y - center
-    reach = _distance(y, center)
-    low = np.zeros(len(y))
-    high = np.ones(len(y))
-    best = project(np.broadcast_to(center, y.shape).copy())
-    below = _beyond(best, center, radius)
-    above = _beyond(project(y), center, radius)
-    was_inside = np.ones(len(y), dtype=bool)
-    searched = np.arange(len(y))
-    for step in range(SEARCH):
-        a = low[searched]
-        b = high[searched]
-        middle = 0.5 * (a + b)
-        if step == 0:
-            s = radius / np.maximum(
-                reach, radius
-            )  # where the ball's own projection is: the other set may not matter
-        elif step % 4 == 0:
-            s = middle
-        else:
-            share = -below[searched] / (above[searched] - below[searched])
-            s = np.sqrt(a * a + share * (b - a) * (b + a))
-        s = np.where((s > a) & (s < b), s, middle)
-        u = project(center + s[:, None] * arm[searched])
+    found = settle(objective)
+    if found is None:
+        return None
+    outside = np.flatnonzero(_distance(found, center) > radius)
+    if not outside.size:
+        return found
+    part = objective.take(outside)
+    slope = part.g + part.curvature * center
+    speed = np.linalg.norm(np.abs(slope) + np.maximum(part.rise, part.fall), axis=1)
+
+    def respond(s: Array, rows: NDArray[np.intp]) -> Array:
+        bend = 1.0 / s[:, None]
+        bent = settle(replace(part.take(rows), g=slope[rows] - bend * center, curvature=bend))
+        if bent is None:
+            raise ArithmeticError("No least point was found.")
+        return bent
+
+    free = np.zeros_like(slope)
+    begin = settle(Separable(part.x, free - center, 1.0, free, free))
+    if begin is None:
+        return None
+    with np.errstate(divide="ignore"):
+        most = 1.0 / np.broadcast_to(part.curvature, (len(slope), 1))[:, 0]
+    path = _Path(respond, begin, most, speed)
+    guess = np.minimum(radius / speed, 0.5 * most)
+    found = found.copy()
+    try:
+        found[outside] = _search(path, guess, center, radius)
+    except ArithmeticError:
+        return None
+    return found
+
+
+class _Path(NamedTuple):
+    """Paths that leave a ball, one per row: ``respond`` gives the points of some of them, given their parameters."""
+
+    respond: Callable[[Array, NDArray[np.intp]], Array]
+    begin: Array  # in the ball, where the parameter is zero
+    most: Array  # where the path ends, outside
+    speed: Array  # how far a point moves at most while its parameter grows by one
+
+
+def _search(path: _Path, guess: Array, center: Array, radius: float) -> Array:
+    """Find the last point of each path that is in the ball, by secants and, where these are slow, by bisection.
+
+    Distances from the centre c grow along a path. While u(s) stays on one face of the other set, its squared distance
+    from c is a linear function of s^2, so the secant through two of its points is exact. Every path is searched by itself,
+    so it ends where it would end alone.
+    """
+    n = len(guess)
+    best = path.begin.copy()
+    low = np.zeros(n)
+    high = path.most.copy()
+    # The first guess is where the ball's own answer is: the other set may not matter.
+    s = guess
+    before = np.zeros(n)
+    off = _beyond(best, center, radius)
+    rows = np.arange(n)
+    for turn in range(SEARCH):
+        u = path.respond(s, rows)
         beyond = _beyond(u, center, radius)
         inside = beyond <= AIM
-        kept = searched[inside]
-        over = searched[~inside]
-        best[kept] = u[inside]
-        low[kept] = s[inside]
-        high[over] = s[~inside]
-        below[kept] = beyond[inside]
-        above[over] = beyond[~inside]
-        # An end that stays twice counts half, so that the next guess tends to fall on its side (the Illinois rule).
-        again = was_inside[searched] == inside
-        above[searched[again & inside]] *= 0.5
-        below[searched[again & ~inside]] *= 0.5
-        was_inside[searched] = inside
-        width = (high[searched] - low[searched]) * reach[searched]
-        done = width <= 1e-16 * radius
-        done |= np.abs(beyond) <= AIM
-        done |= (s <= a) | (s >= b)  # no number is left between the two ends
-        searched = searched[~done]
-        if not searched.size:
+        best[rows[inside]] = u[inside]
+        low = np.where(inside, s, low)
+        high = np.where(inside, high, s)
+        done = np.abs(beyond) <= AIM
+        done |= (high - low) * path.speed[rows] <= 1e-16 * radius
+        with np.errstate(all="ignore"):
+            secant = np.sqrt(s * s - beyond * (s - before) * (s + before) / (beyond - off))
+        middle = np.where(low > 0.0, np.minimum(np.sqrt(low * high), 4.0 * low), 0.25 * high)
+        is_slow = (turn > 1) & (np.abs(beyond) > 0.75 * np.abs(off))
+        is_usable = (low < secant) & (secant < high) & ~is_slow
+        following = np.where(is_usable, secant, middle)
+        done |= (following <= low) | (following >= high)  # no number is left between the two ends
+        left = ~done
+        if not left.any():
             break
+        rows = rows[left]
+        low, high = low[left], high[left]
+        before, off = s[left], beyond[left]
+        s = following[left]
     return best
 
 

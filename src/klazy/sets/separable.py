@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -17,26 +18,47 @@ ROOT_TURNS = 3000  # of a search for a root; where a function jumps, halving goe
 class Separable:
     r"""The objective :math:`\langle g, u \rangle + \tfrac{\kappa}{2} \|u\|^2` and what the move from x to u costs.
 
-    With ``power=False`` a coordinate pays ``rise`` for a unit upwards and ``fall`` for a unit downwards, and the curvature
-    :math:`\kappa` is above zero; with ``power=True`` it pays ``rise`` times its step to the power 3/2.
+    With ``power=False`` a coordinate pays ``rise`` for a unit upwards and ``fall`` for a unit downwards; with ``power=True``
+    it pays ``rise`` times its step to the power 3/2. Arrays of two axes are many objectives, one per row; the curvature
+    :math:`\kappa` is then one number, or a column of them.
     """
 
     x: Array
     g: Array
-    curvature: float
+    curvature: Any  # float or Array
     rise: Array
     fall: Array
     power: bool = False
 
+    @property
+    def is_linear(self) -> bool:
+        """Whether the objective is linear but for kinks."""
+        return not self.power and not np.any(self.curvature)
+
     def select(self, part: slice) -> Separable:
         """Return the same objective for some of the coordinates."""
-        return replace(self, x=self.x[part], g=self.g[part], rise=self.rise[part], fall=self.fall[part])
+        return self._index((..., part), self.curvature)
+
+    def take(self, rows: Any) -> Separable:
+        """Return some of many objectives."""
+        curvature = self.curvature if np.ndim(self.curvature) == 0 else self.curvature[rows]
+        return self._index(rows, curvature)
+
+    def list_rows(self) -> Iterator[Separable]:
+        """Yield each of many objectives."""
+        curvatures = np.broadcast_to(self.curvature, (len(self.x), 1))[:, 0].tolist()
+        for i, curvature in enumerate(curvatures):
+            yield self._index(i, curvature)
+
+    def _index(self, key: Any, curvature: float | Array) -> Separable:
+        parts = {"x": self.x[key], "g": self.g[key], "rise": self.rise[key], "fall": self.fall[key]}
+        return replace(self, curvature=curvature, **parts)
 
     def respond(self, tilt: Array | float = 0.0, bend: float = 0.0) -> Array:
         """Find the least point of all coordinates with ``<tilt, u> + bend/2 |u|^2`` added, without a set."""
         curvature = self.curvature + bend
         slope = self.g + tilt
-        if curvature == 0.0:
+        if self.power and curvature == 0.0:
             return self.x - np.sign(slope) * (slope / (1.5 * self.rise)) ** 2
         return self.shrink(-slope / curvature, 1.0 / curvature)
 
@@ -70,15 +92,44 @@ def find_root(excess: Callable[[float], float], low: float, high: float) -> floa
 
 
 def share_total(objective: Separable, total: float, low: Array, high: Array) -> Array:
-    """Find the least point among those with ``low <= u <= high`` whose coordinates sum to ``total``."""
+    """Find the least points among those with ``low <= u <= high`` whose coordinates sum to ``total``."""
 
-    def respond(tilt: float) -> Array:
+    def respond(tilt: Any) -> Array:
         return np.clip(objective.respond(tilt), low, high)
 
-    steep = float(np.maximum(objective.bound_slope(low), objective.bound_slope(high)).max())
-    u = respond(find_root(lambda tilt: total - float(respond(tilt).sum()), -steep, steep))
+    if objective.power:
+        steep = float(np.maximum(objective.bound_slope(low), objective.bound_slope(high)).max())
+        tilt = find_root(lambda tilt: total - float(respond(tilt).sum()), -steep, steep)
+    else:
+        tilt = _find_tilt(objective, total, low, high, respond)
+    u = respond(tilt)
     free = (u > low) & (u < high) & (u != objective.x)
-    if free.any():
-        # These take what rounding left of the total.
-        u[free] += (total - u.sum()) / np.count_nonzero(free)
-    return np.clip(u, low, high)
+    # These take what rounding left of the total.
+    count = np.maximum(np.count_nonzero(free, axis=-1, keepdims=True), 1)
+    rest = (total - u.sum(axis=-1, keepdims=True)) / count
+    return np.clip(np.where(free, u + rest, u), low, high)
+
+
+def _find_tilt(
+    objective: Separable, total: float, low: Array, high: Array, respond: Callable[[Array], Array]
+) -> Array:
+    """Find the multiplier of the total: what points sum to falls with it, and is linear between the kinks of coordinates."""
+    slope = np.stack([objective.g + objective.curvature * end for end in (low, objective.x, high)])
+    kinks = np.concatenate((*(objective.fall - slope), *(-objective.rise - slope)), axis=-1)
+    kinks.sort(axis=-1)
+    left = np.zeros((*kinks.shape[:-1], 1), dtype=np.intp)
+    right = np.full_like(left, kinks.shape[-1] - 1)
+
+    def look(at: Any) -> tuple[Array, Array]:
+        tilt = np.take_along_axis(kinks, at, axis=-1)
+        return tilt, respond(tilt).sum(axis=-1, keepdims=True) - total
+
+    while (right - left > 1).any():
+        middle = (left + right) // 2
+        _, excess = look(middle)
+        left = np.where(excess >= 0.0, middle, left)
+        right = np.where(excess >= 0.0, right, middle)
+    a, above = look(left)
+    b, below = look(right)
+    fall = np.maximum(above - below, np.finfo(float).tiny)
+    return a + np.clip(above / fall, 0.0, 1.0) * (b - a)

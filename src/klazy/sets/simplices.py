@@ -42,6 +42,18 @@ class _Shares(ConvexSet):
     def balance(self, objective: Separable) -> Array:
         return share_total(objective, self.total, *self._bounds)
 
+    def settle(self, objective: Separable) -> Array | None:
+        if objective.is_linear or objective.power:
+            return super().settle(objective)
+        return self.balance(objective)
+
+    def cut(self, low: Array, high: Array) -> ConvexSet | None:
+        floor, cap = self._bounds
+        floor = np.maximum(floor, low)
+        cap = np.minimum(cap, high)
+        fits = (floor <= cap).all() and floor.sum() <= self.total <= cap.sum()
+        return CappedSimplex(self.dim, self.total, cap, floor) if fits else None
+
     def nearest_whole(self, x: Array) -> Array:
         """Round to whole shares by largest remainders, which keep the total.
 
