@@ -179,3 +179,12 @@ def test_it_says_what_it_forecasts():
     agent.update(np.arange(5.0))
     words = str(agent.explain())
     assert "for the next 8 rounds by regression on all rounds so far, and moves when that pays" in words
+
+
+def test_one_jump_after_rows_that_were_all_alike_is_no_division_by_zero():
+    """Targets of long horizons are still rounding errors when features are not."""
+    rows = np.tile([0.3, -0.1, 0.7], (150, 1))
+    rows[101:] *= -1.0
+    regression, known = learn(rows, centred=True)
+    assert np.isfinite(known).all()
+    assert np.abs(regression.read(known, "forecasts")).max() < 2.0

@@ -199,8 +199,11 @@ def solve(known, n, h, d):
     pairs = (n >> j) - ((2 << h) >> j)
     square = find_squares(known, d)[h]
     if pairs > 0 and square > codes.SMALLEST_VARIATION:
-        ridge = min(2 << h, REGRESSION_SLOTS) * (square / (pairs * d))
         matrix = find_matrix(known, d)
+        trace = 0.0
+        for c in range(REGRESSION_BANDS):
+            trace += matrix[c * REGRESSION_BANDS + c]
+        ridge = max(min(2 << h, REGRESSION_SLOTS) * (square / (pairs * d)), codes.REGRESSION_LEAST * trace)
         share = pairs / n
         products = pointer(find_products(known, d), h * REGRESSION_BANDS)
         rows = local(SQUARE)

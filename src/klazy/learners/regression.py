@@ -129,12 +129,16 @@ class Regression:
     def _solve(self, known: Array, n: int) -> None:
         """Find the coefficients of all horizons."""
         squares = self.read(known, "squares")
+        matrix = self.read(known, "matrix")
+        least = codes.REGRESSION_LEAST * np.cumsum(matrix.diagonal())[-1]
         for h, (horizon, spacing) in enumerate(zip(HORIZONS, SPACINGS, strict=True)):
             pairs = n // spacing - horizon // spacing
             if pairs > 0 and squares[h] > codes.SMALLEST_VARIATION:
-                ridge = min(horizon, SLOTS) * (squares[h] / (pairs * self.dim))
-                matrix = (pairs / n) * self.read(known, "matrix") + ridge * np.eye(BANDS)
-                self.read(known, "coefficients")[:, h] = eliminate(matrix, self.read(known, "products")[h])
+                noise = squares[h] / (pairs * self.dim)
+                ridge = max(min(horizon, SLOTS) * noise, least)
+                penalised = (pairs / n) * matrix + ridge * np.eye(BANDS)
+                products = self.read(known, "products")[h]
+                self.read(known, "coefficients")[:, h] = eliminate(penalised, products)
 
     def forecast(self, known: Array, horizon: int) -> Array:
         """Return the forecast of the mean of the next rows, for a horizon that is a power of two."""
