@@ -128,7 +128,8 @@ BEHIND = 0
 SQUARES = 1
 ORDER = 2  # the expert's place in the list; infinite in a lane that is empty
 SCORE = 3  # scratch
-BOARDS = 4
+FORGETS = 4  # 1 for an expert that forgets
+BOARDS = 5
 
 # the vector of a season: these numbers, the mean row, autocovariances by lag, and a ring of sums of moments
 SEASON_SEEN = 0  # rounds

@@ -249,6 +249,22 @@ def forecast(known, n, i, d):
         expected[h] = out[h]
 
 
+@exact
+def has_evidence(known, d):
+    """Return True if forecasts of some horizon were better than the mean of all rows by more than their own noise."""
+    n = int(known[codes.REGRESSION_SEEN])
+    squares = find_squares(known, d)
+    errors = find_errors(known, d)
+    found = False
+    for h in range(1, REGRESSION_HORIZONS, 2):
+        j = max(h - SHORT, 0)
+        pairs = (n >> j) - ((2 << h) >> j)
+        saved = (squares[h] - errors[h]) * (max(pairs, 0) * d)
+        if saved > min(2 << h, REGRESSION_SLOTS) * squares[h]:
+            found = True
+    return found
+
+
 def lend_forecasts(q, known, outlook, d):
     """Write the forecasts for the experts of a block, each for its own horizon, into ``outlook``."""
     forecasts = find_forecasts(known, d)

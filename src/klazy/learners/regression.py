@@ -150,6 +150,27 @@ class Regression:
         square = self.read(known, "squares")[h]
         return 0.0 if square == 0.0 else float(1.0 - self.read(known, "errors")[h] / square)
 
+    def describe_skill(self, known: Array) -> str:
+        """Write how good forecasts have been, at the horizon where they were best, for a sentence."""
+        skills = [max(self.skill(known, int(horizon)), 0.0) for horizon in HORIZONS]
+        best = int(np.argmax(skills))
+        return (
+            f"Forecasts for {HORIZONS[best]} rounds, each made beforehand, have saved {skills[best]:.2f} of the squared error "
+            "of the mean of all rounds."
+        )
+
+    def has_evidence(self, known: Array) -> bool:
+        """Return True if forecasts of some horizon were better than the mean of all rows by more than their own noise.
+
+        That is what they saved over the mean squared target, each target counted as often as it overlaps others.
+        """
+        n = int(known[codes.REGRESSION_SEEN])
+        squares = self.read(known, "squares")
+        errors = self.read(known, "errors")
+        pairs = np.maximum(n // SPACINGS - HORIZONS // SPACINGS, 0)
+        saved = (squares - errors) * (pairs * self.dim)
+        return bool((saved > np.minimum(HORIZONS, SLOTS) * squares)[1::2].any())
+
     def check(self, known: Array) -> None:
         """Reject what this regression could not have left: kernels trust these numbers."""
         n, solved, centred = known[: codes.REGRESSION_HEAD].tolist()
