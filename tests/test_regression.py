@@ -179,3 +179,28 @@ def test_it_says_what_it_forecasts():
     agent.update(np.arange(5.0))
     words = str(agent.explain())
     assert "for the next 8 rounds by regression on all rounds so far, and moves when that pays" in words
+
+
+def test_one_jump_after_rows_that_were_all_alike_is_no_division_by_zero():
+    """Targets of long horizons are still rounding errors when features are not."""
+    rows = np.tile([0.3, -0.1, 0.7], (150, 1))
+    rows[101:] *= -1.0
+    regression, known = learn(rows, centred=True)
+    assert np.isfinite(known).all()
+    assert np.abs(regression.read(known, "forecasts")).max() < 2.0
+
+
+def test_a_leader_moves_to_no_expert_that_forgets_while_forecasts_are_no_better_than_the_mean():
+    domain = kl.Box(-np.ones(3), np.ones(3))
+    movement = kl.L1Movement(1.0)
+    experts = [kl.Reluctant(domain, movement, None, 1.0), kl.Reluctant(domain, movement, 4.0, 16.0)]
+    learner = kl.Leader([*experts, kl.contrib.Autoregressive(domain, movement, 8)], movement)
+    noise = np.random.default_rng(5).normal(size=(300, 3))
+    followed = kl.run(learner, noise, record="experts").leader
+    assert not (followed == 1).any()
+    trace = kl.run(learner, noise + np.repeat([[5.0], [-5.0], [5.0]], 100, axis=0), record="experts")
+    assert (trace.leader == 1).any()
+    assert learner.regression is not None
+    assert learner.regression.has_evidence(trace.state.regression)
+    assert 0.3 < learner.regression.skill(trace.state.regression, 8) < 1.0
+    assert "each made beforehand, have saved 0." in learner.describe_memory(trace.state)

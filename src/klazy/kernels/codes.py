@@ -128,7 +128,8 @@ BEHIND = 0
 SQUARES = 1
 ORDER = 2  # the expert's place in the list; infinite in a lane that is empty
 SCORE = 3  # scratch
-BOARDS = 4
+FORGETS = 4  # 1 for an expert that forgets
+BOARDS = 5
 
 # the vector of a season: these numbers, the mean row, autocovariances by lag, and a ring of sums of moments
 SEASON_SEEN = 0  # rounds
@@ -158,6 +159,9 @@ REGRESSION_BANDS = 11  # features: windows of 1, 2, 4, ..., 1024 rounds
 REGRESSION_HORIZONS = 8  # 2, 4, 8, ..., 256 rounds
 REGRESSION_SLOTS = 8  # rounds that are remembered for each spacing of pairs
 REGRESSION_GROWTH = 1.02  # of the rounds, from one solution to the next
+REGRESSION_LEAST = (
+    1e-9  # of a ridge, relative to all squared features: targets of long horizons may yet be all alike
+)
 
 
 def constant_dim(d: int) -> int:

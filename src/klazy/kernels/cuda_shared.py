@@ -114,8 +114,6 @@ def regress_together(known, row, dim):
     wait()
     for a in range(place, REGRESSION_BANDS, THREADS):
         add_square(known, n, a, d)
-    if place == 0:
-        copy_slots(known, n, d)
     wait()
     if solves:
         for h in range(place, REGRESSION_HORIZONS, THREADS):
@@ -123,4 +121,7 @@ def regress_together(known, row, dim):
     wait()
     for i in range(place, d, THREADS):
         forecast(known, n, i, d)
+    wait()
+    if place == 0:
+        copy_slots(known, n, d)
     wait()

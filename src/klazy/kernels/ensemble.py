@@ -17,7 +17,7 @@ from klazy.kernels.codes import first_block, first_board
 from klazy.kernels.costs import COSTS
 from klazy.kernels.lane import *
 from klazy.kernels.register import REGISTER
-from klazy.kernels.regression import lend_forecasts, observe_regression
+from klazy.kernels.regression import has_evidence, lend_forecasts, observe_regression
 from klazy.kernels.round import advance, link_round
 from klazy.kernels.rules import RULES, SEASONAL_GIVEN
 from klazy.kernels.season import choose_limit, knows_period, look_ahead, observe_season
@@ -252,7 +252,7 @@ def compare(q, g, at, d, move, weight, prices):
     return conclude(hits, at, g, d), take_price(move, paid) * weight
 
 
-def follow(blocks, count, length, lead, g, d, program, noise, at, moved, t):
+def follow(blocks, count, length, lead, known, g, d, program, noise, at, moved, t):
     """Compare every expert with the one that is followed, and change over if that pays.
 
     That one is ``at`` this point, and has ``moved`` there at this price.
@@ -264,6 +264,10 @@ def follow(blocks, count, length, lead, g, d, program, noise, at, moved, t):
     behind = board(lead, codes.BEHIND, count, d)
     squares = board(lead, codes.SQUARES, count, d)
     scores = board(lead, codes.SCORE, count, d)
+    forgets = board(lead, codes.FORGETS, count, d)
+    is_open = True
+    if AUTOREGRESSIVE >= 0:
+        is_open = has_evidence(known, d)
     low = spread(np.inf)
     high = spread(-np.inf)
     best = spread(np.inf)
@@ -275,6 +279,8 @@ def follow(blocks, count, length, lead, g, d, program, noise, at, moved, t):
         gap = load(behind, block) + loss
         square = load(squares, block) + loss * loss
         score = gap + price + root(square) * caution
+        if not is_open:
+            score = where(load(forgets, block) > 0.0, spread(np.inf), score)
         store(behind, block, gap)
         store(squares, block, square)
         store(scores, block, score)
@@ -365,7 +371,7 @@ def play_on(blocks, count, length, lead, known, X, g, d, head, program, work, no
         if TELLS_ROWS:
             tilt(g, g[d], pointer(g, d), step, seen, d)
             noise = noise_of(program, squared_norm(seen, d))
-        follow(blocks, count, length, lead, g, d, program, noise, step, moved, head[codes.T])
+        follow(blocks, count, length, lead, known, g, d, program, noise, step, moved, head[codes.T])
         was_guarding = lead[codes.GUARDING] > 0.0
         rows = int(lead[codes.RING])
     factor = 0.0

@@ -420,6 +420,7 @@ class LeaderLayout(EnsembleLayout):
         whose = np.where(lanes >= 0, lanes, -1 - lanes)
         memory[self._board(codes.BEHIND)] = state.behind[whose]
         memory[self._board(codes.SQUARES)] = state.squares[whose]
+        memory[self._board(codes.FORGETS)] = learner.forgets[whose]
         memory[self._board(codes.ORDER)] = np.where(lanes >= 0, lanes, math.inf)
         return memory
 

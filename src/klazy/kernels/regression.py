@@ -12,6 +12,7 @@ from klazy.kernels.rules import AHEAD
 from klazy.kernels.slots import WIDTH, D
 
 SQUARE = REGRESSION_BANDS * REGRESSION_BANDS
+SLOT_ROOM = 1 + REGRESSION_BANDS + REGRESSION_HORIZONS  # Numbers that are remembered for each coordinate.
 # Horizons up to REGRESSION_SLOTS rounds share the first spacing of pairs, every longer one has its own.
 SHORT = REGRESSION_SLOTS.bit_length() - 2
 SPACINGS = REGRESSION_HORIZONS - SHORT
@@ -30,9 +31,14 @@ def find_squares(known, d):
     return pointer(find_means(known, d), d * REGRESSION_BANDS)
 
 
+def find_errors(known, d):
+    """Return the sums of squared errors, one for each horizon."""
+    return pointer(find_squares(known, d), REGRESSION_HORIZONS)
+
+
 def find_products(known, d):
     """Return the products of features and targets, a row for each horizon."""
-    return pointer(find_squares(known, d), REGRESSION_HORIZONS)
+    return pointer(find_errors(known, d), REGRESSION_HORIZONS)
 
 
 def find_matrix(known, d):
@@ -51,9 +57,9 @@ def find_forecasts(known, d):
 
 
 def find_slot(known, d, spacing, number):
-    """Return what is remembered of the round with this number among those of a spacing: the sums, then its features."""
+    """Return what is remembered of the round with this number among those of a spacing: sums, features and forecasts."""
     place = spacing * REGRESSION_SLOTS + number % REGRESSION_SLOTS
-    first = d * REGRESSION_HORIZONS + place * (1 + REGRESSION_BANDS) * d
+    first = d * REGRESSION_HORIZONS + place * SLOT_ROOM * d
     return pointer(find_forecasts(known, d), first)
 
 
@@ -74,13 +80,13 @@ def observe_regression(known, row, dim):
         find_features(known, n, i, d)
     for a in range(REGRESSION_BANDS):
         add_square(known, n, a, d)
-    copy_slots(known, n, d)
     if is_due(known, n):
         known[codes.REGRESSION_SOLVED] = n
         for h in range(REGRESSION_HORIZONS):
             solve(known, n, h, d)
     for i in range(d):
         forecast(known, n, i, d)
+    copy_slots(known, n, d)
 
 
 @exact
@@ -134,19 +140,25 @@ def learn_pair(known, n, h, d):
     if n % (1 << j) == 0 and n > horizon:
         slot = find_slot(known, d, j, (n - horizon) >> j)
         features = pointer(slot, d)
+        expected = pointer(features, d * REGRESSION_BANDS)
         sums = pointer(known, codes.REGRESSION_HEAD)
         products = pointer(find_products(known, d), h * REGRESSION_BANDS)
         added = local(REGRESSION_BANDS)
         for k in range(REGRESSION_BANDS):
             added[k] = 0.0
         square = 0.0
+        errors = 0.0
         for i in range(d):
-            target = (sums[i] - slot[i]) / horizon - slot[i] / (n - horizon)
+            mean = (sums[i] - slot[i]) / horizon
+            target = mean - slot[i] / (n - horizon)
+            error = mean - expected[i * REGRESSION_HORIZONS + h]
             square += target * target
+            errors += error * error
             feature = pointer(features, i * REGRESSION_BANDS)
             for k in range(REGRESSION_BANDS):
                 added[k] += feature[k] * target
         find_squares(known, d)[h] += square
+        find_errors(known, d)[h] += errors
         for k in range(REGRESSION_BANDS):
             products[k] += added[k]
 
@@ -169,7 +181,7 @@ def copy_slots(known, n, d):
     for j in range(1, SPACINGS):
         if n % (1 << j) == 0:
             to = find_slot(known, d, j, n >> j)
-            for at in range((1 + REGRESSION_BANDS) * d):
+            for at in range(SLOT_ROOM * d):
                 to[at] = slot[at]
 
 
@@ -187,8 +199,11 @@ def solve(known, n, h, d):
     pairs = (n >> j) - ((2 << h) >> j)
     square = find_squares(known, d)[h]
     if pairs > 0 and square > codes.SMALLEST_VARIATION:
-        ridge = min(2 << h, REGRESSION_SLOTS) * (square / (pairs * d))
         matrix = find_matrix(known, d)
+        trace = 0.0
+        for c in range(REGRESSION_BANDS):
+            trace += matrix[c * REGRESSION_BANDS + c]
+        ridge = max(min(2 << h, REGRESSION_SLOTS) * (square / (pairs * d)), codes.REGRESSION_LEAST * trace)
         share = pairs / n
         products = pointer(find_products(known, d), h * REGRESSION_BANDS)
         rows = local(SQUARE)
@@ -217,7 +232,9 @@ def solve(known, n, h, d):
 @exact
 def forecast(known, n, i, d):
     """Write the forecasts of a coordinate for all horizons, which are side by side."""
-    features = pointer(find_slot(known, d, 0, n), d + i * REGRESSION_BANDS)
+    slot = find_slot(known, d, 0, n)
+    features = pointer(slot, d + i * REGRESSION_BANDS)
+    expected = pointer(slot, d + d * REGRESSION_BANDS + i * REGRESSION_HORIZONS)
     coefficients = find_coefficients(known, d)
     forecasts = pointer(find_forecasts(known, d), i * REGRESSION_HORIZONS)
     mean = known[codes.REGRESSION_HEAD + i] / n
@@ -229,6 +246,23 @@ def forecast(known, n, i, d):
             out[h] += coefficients[k * REGRESSION_HORIZONS + h] * features[k]
     for h in range(REGRESSION_HORIZONS):
         forecasts[h] = out[h]
+        expected[h] = out[h]
+
+
+@exact
+def has_evidence(known, d):
+    """Return True if forecasts of some horizon were better than the mean of all rows by more than their own noise."""
+    n = int(known[codes.REGRESSION_SEEN])
+    squares = find_squares(known, d)
+    errors = find_errors(known, d)
+    found = False
+    for h in range(1, REGRESSION_HORIZONS, 2):
+        j = max(h - SHORT, 0)
+        pairs = (n >> j) - ((2 << h) >> j)
+        saved = (squares[h] - errors[h]) * (max(pairs, 0) * d)
+        if saved > min(2 << h, REGRESSION_SLOTS) * squares[h]:
+            found = True
+    return found
 
 
 def lend_forecasts(q, known, outlook, d):

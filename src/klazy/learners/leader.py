@@ -74,7 +74,8 @@ class Leader(Learner[LeaderState]):
     and asks before it does for what that costs and for z standard deviations of the evidence. The first expert is
     followed at first. At a change-over nothing is forgotten: :math:`V_n` goes on summing, then of differences to the new one.
     A :class:`Seasonal` expert that was given a period of 1024 rounds or more starts level with the one that is followed when
-    that has passed: until then it could only wait.
+    that has passed: until then it could only wait. Where experts are :class:`~klazy.contrib.Autoregressive`, those that look
+    back over a window only are not changed over to until forecasts have been better than the mean of all rounds.
     Of equal scores the first in the list wins, and differences below the rounding errors of a loss count as none.
 
     *The guard.* By itself a follower has no bound. So the self-tuned ensemble of the same experts, :class:`SAder`, runs along
@@ -187,6 +188,13 @@ class Leader(Learner[LeaderState]):
         return found if sees_all else []
 
     @cached_property
+    def forgets(self) -> Array:
+        """Which experts look back over a window only."""
+        return np.array(
+            [isinstance(expert, Reluctant) and expert.window is not None for expert in self.experts]
+        )
+
+    @cached_property
     def _waits(self) -> Array:
         """After which round each expert starts level, 0 for those that play from the first."""
         given = [expert.given if isinstance(expert, Seasonal) else 0 for expert in self.experts]
@@ -256,6 +264,7 @@ class Leader(Learner[LeaderState]):
         behind = state.behind + loss
         squares = state.squares + loss**2
         score = self._score(points, c, behind, squares, state.t + 1)
+        score = self._leave_out(score, state.regression)
         equal = codes.RESOLUTION * (behind.max() - behind.min())
         if score.min() < -equal:
             c = int(np.argmax(score <= score.min() + equal))
@@ -324,6 +333,12 @@ class Leader(Learner[LeaderState]):
         """By how much each expert is too dear to change over to before round t; below zero, it is not."""
         return behind + self._price(points - points[c], t) + self.caution * np.sqrt(squares)
 
+    def _leave_out(self, score: Array, regression: Array) -> Array:
+        """Leave out experts that forget, as long as forecasts have not been better than the mean of all rounds."""
+        if self.regression is None or self.regression.has_evidence(regression):
+            return score
+        return np.where(self.forgets, np.inf, score)
+
     def _observe(self, state: LeaderState, g: Array) -> LeaderState:
         """Update what the leader knows for its experts with the row of a round."""
         for name in ("season", "regression"):
@@ -376,6 +391,7 @@ class Leader(Learner[LeaderState]):
         """
         points = points_of(state.experts)
         score = self._score(points, state.leader, state.behind, state.squares, state.t)
+        score = self._leave_out(score, state.regression)
         score[state.leader] = np.inf
         return np.maximum(score, 0.0)
 
@@ -389,6 +405,8 @@ class Leader(Learner[LeaderState]):
         if N > 1:
             needed = self.evidence(state)
             n = int(needed.argmin())
+            if self.regression is not None:
+                words += f" {self.regression.describe_skill(state.regression)}"
             gap = state.behind[n]
             sign = "more" if gap >= 0.0 else "less"
             words += (

@@ -48,11 +48,12 @@ class Regression:
             "norms": (BANDS,),
             "means": (dim, BANDS),
             "squares": (count,),
+            "errors": (count,),
             "products": (count, BANDS),
             "matrix": (BANDS, BANDS),
             "coefficients": (BANDS, count),
             "forecasts": (dim, count),
-            "slots": (len(set(SPACINGS)), SLOTS, dim * (1 + BANDS)),
+            "slots": (len(set(SPACINGS)), SLOTS, dim * (1 + BANDS + count)),
         }
         self.places: dict[str, tuple[slice, tuple[int, ...]]] = {}
         self.size = codes.REGRESSION_HEAD
@@ -88,7 +89,9 @@ class Regression:
         smoothed = means / norms
         average = (sums / n)[:, None]
         features = smoothed - np.hstack((smoothed[:, 1:], average))
-        self._learn(known, n, features)
+        self._learn(known, n)
+        squares = np.cumsum(features[:, :, None] * features[:, None], axis=0)[-1]
+        self.read(known, "matrix")[:] += np.tril(squares)
         if n >= codes.REGRESSION_GROWTH * known[codes.REGRESSION_SOLVED] + 1.0:
             known[codes.REGRESSION_SOLVED] = n
             self._solve(known, n)
@@ -96,41 +99,77 @@ class Regression:
         forecasts[:] = average
         for feature, coefficients in zip(features.T, self.read(known, "coefficients"), strict=True):
             forecasts += feature[:, None] * coefficients
+        self._remember(known, n, features)
         return known
 
-    def _learn(self, known: Array, n: int, features: Array) -> None:
-        """Add the pairs of features and target that end with round n, and remember its features for later ones."""
+    def _learn(self, known: Array, n: int) -> None:
+        """Add the pairs of features and target that end with round n, and the errors of what was forecast."""
         sums = self.read(known, "sums")
         slots = self.read(known, "slots")
         for h, (horizon, spacing) in enumerate(zip(HORIZONS, SPACINGS, strict=True)):
             if n % spacing == 0 and n > horizon:
-                past, earlier = self._read_slot(slots[_log2(spacing), (n - horizon) // spacing % SLOTS])
-                target = (sums - past) / horizon - past / (n - horizon)
+                slot = slots[_log2(spacing), (n - horizon) // spacing % SLOTS]
+                past, earlier, expected = np.split(slot, [self.dim, self.dim * (1 + BANDS)])
+                mean = (sums - past) / horizon
+                target = mean - past / (n - horizon)
+                error = mean - expected.reshape(self.dim, -1)[:, h]
+                added = earlier.reshape(self.dim, BANDS) * target[:, None]
                 self.read(known, "squares")[h] += np.cumsum(target * target)[-1]
-                self.read(known, "products")[h] += np.cumsum(earlier * target[:, None], axis=0)[-1]
-        squares = np.cumsum(features[:, :, None] * features[:, None], axis=0)[-1]
-        self.read(known, "matrix")[:] += np.tril(squares)
+                self.read(known, "errors")[h] += np.cumsum(error * error)[-1]
+                self.read(known, "products")[h] += np.cumsum(added, axis=0)[-1]
+
+    def _remember(self, known: Array, n: int, features: Array) -> None:
+        """Remember the round for the targets that begin with it."""
+        now = (self.read(known, "sums"), features.ravel(), self.read(known, "forecasts").ravel())
         for spacing in set(SPACINGS):
             if n % spacing == 0:
-                slots[_log2(spacing), n // spacing % SLOTS] = np.concatenate((sums, features.ravel()))
-
-    def _read_slot(self, slot: Array) -> tuple[Array, Array]:
-        """Return the sums and the features that are remembered of a round."""
-        return slot[: self.dim], slot[self.dim :].reshape(self.dim, BANDS)
+                slot = self.read(known, "slots")[_log2(spacing), n // spacing % SLOTS]
+                slot[:] = np.concatenate(now)
 
     def _solve(self, known: Array, n: int) -> None:
         """Find the coefficients of all horizons."""
         squares = self.read(known, "squares")
+        matrix = self.read(known, "matrix")
+        least = codes.REGRESSION_LEAST * np.cumsum(matrix.diagonal())[-1]
         for h, (horizon, spacing) in enumerate(zip(HORIZONS, SPACINGS, strict=True)):
             pairs = n // spacing - horizon // spacing
             if pairs > 0 and squares[h] > codes.SMALLEST_VARIATION:
-                ridge = min(horizon, SLOTS) * (squares[h] / (pairs * self.dim))
-                matrix = (pairs / n) * self.read(known, "matrix") + ridge * np.eye(BANDS)
-                self.read(known, "coefficients")[:, h] = eliminate(matrix, self.read(known, "products")[h])
+                noise = squares[h] / (pairs * self.dim)
+                ridge = max(min(horizon, SLOTS) * noise, least)
+                penalised = (pairs / n) * matrix + ridge * np.eye(BANDS)
+                products = self.read(known, "products")[h]
+                self.read(known, "coefficients")[:, h] = eliminate(penalised, products)
 
     def forecast(self, known: Array, horizon: int) -> Array:
         """Return the forecast of the mean of the next rows, for a horizon that is a power of two."""
         return self.read(known, "forecasts")[:, place_of(horizon)]
+
+    def skill(self, known: Array, horizon: int) -> float:
+        """Return the share of the squared errors of the mean of all rows that forecasts have saved, each made beforehand."""
+        h = place_of(horizon)
+        square = self.read(known, "squares")[h]
+        return 0.0 if square == 0.0 else float(1.0 - self.read(known, "errors")[h] / square)
+
+    def describe_skill(self, known: Array) -> str:
+        """Write how good forecasts have been, at the horizon where they were best, for a sentence."""
+        skills = [max(self.skill(known, int(horizon)), 0.0) for horizon in HORIZONS]
+        best = int(np.argmax(skills))
+        return (
+            f"Forecasts for {HORIZONS[best]} rounds, each made beforehand, have saved {skills[best]:.2f} of the squared error "
+            "of the mean of all rounds."
+        )
+
+    def has_evidence(self, known: Array) -> bool:
+        """Return True if forecasts of some horizon were better than the mean of all rows by more than their own noise.
+
+        That is what they saved over the mean squared target, each target counted as often as it overlaps others.
+        """
+        n = int(known[codes.REGRESSION_SEEN])
+        squares = self.read(known, "squares")
+        errors = self.read(known, "errors")
+        pairs = np.maximum(n // SPACINGS - HORIZONS // SPACINGS, 0)
+        saved = (squares - errors) * (pairs * self.dim)
+        return bool((saved > np.minimum(HORIZONS, SLOTS) * squares)[1::2].any())
 
     def check(self, known: Array) -> None:
         """Reject what this regression could not have left: kernels trust these numbers."""
