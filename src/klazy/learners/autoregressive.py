@@ -59,7 +59,7 @@ class Autoregressive(Learner[AutoregressiveState]):
     """
 
     # The field of its state that a leader keeps once for all experts.
-    shared: ClassVar[str | None] = "regression"
+    shared: ClassVar[str] = "regression"
     # Its rules in kernels share this number with those of Reluctant: its forecasts need no correction.
     n2 = 1.0
 

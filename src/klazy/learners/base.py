@@ -72,8 +72,8 @@ class Learner(Config, ABC, Generic[S]):
     # The family of the costs whose rows it gets; None if it gets gradients.
     family: Family | None = None
 
-    # The field of its state that a leader can keep once for all its experts, if there is one.
-    shared: ClassVar[str | None] = None
+    # The field of its state that a leader can keep once for all its experts; empty if there is none.
+    shared: ClassVar[str] = ""
     # Its name in klazy.kernels.rules, if it is compiled; not inherited.
     rule: ClassVar[str | None] = None
     # how `step` makes the next point, where explanations and certificates know it: the projection of

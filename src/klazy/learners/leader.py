@@ -202,7 +202,7 @@ class Leader(Learner[LeaderState]):
 
     def _shares(self, expert: Learner[Any]) -> bool:
         """Return True if the leader keeps what an expert knows of the rounds so far."""
-        return expert.shared is not None and getattr(self, expert.shared) is not None
+        return expert.shared != "" and getattr(self, expert.shared) is not None
 
     @cached_property
     def curved(self) -> Family | None:
@@ -482,7 +482,7 @@ class Leader(Learner[LeaderState]):
     def _lend(self, expert: Learner[Any], state: Any, leader: LeaderState | None = None) -> Any:
         """Return the state of an expert with what its leader knows; by default with that before the first round."""
         name = expert.shared
-        if name is None or not self._shares(expert) or np.size(getattr(state, name, 1)):
+        if not self._shares(expert) or np.size(getattr(state, name, 1)):
             return state
         known = getattr(expert, name).init() if leader is None else getattr(leader, name)
         return state._replace(**{name: known})

@@ -76,7 +76,7 @@ class Seasonal(Learner[SeasonalState]):
     (-138.19, 26.67)
     """
 
-    shared: ClassVar[str | None] = "season"
+    shared: ClassVar[str] = "season"
 
     movement: Movement
     horizon: int | None

@@ -224,7 +224,9 @@ class MirrorMemory(Descent[MirrorState]):
     memory: Memory
     geometry: Geometry
 
-    accepts_hints = True
+    @property
+    def accepts_hints(self) -> bool:
+        return True
 
     def __init__(
         self,
