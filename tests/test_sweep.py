@@ -38,7 +38,7 @@ from klazy.studies.sweep import Study, drawing, load_sweep, sweep
 from klazy.studies.sweep import tasks as tasks_module
 from klazy.studies.sweep.catalogue import LEARNER_RULES, RECIPES, make_scenario
 from klazy.studies.sweep.drawing import draw_cells
-from klazy.studies.sweep.frame import COLUMNS, average_cells, choose_best, summarize_cells
+from klazy.studies.sweep.frame import RUN_COLUMNS, average_cells, choose_best, summarize_cells
 from klazy.studies.sweep.player import play_task
 from klazy.studies.sweep.study import expand, read_example
 from klazy.studies.sweep.tasks import deal, list_keys, list_tasks
@@ -494,7 +494,7 @@ while killed:
             {"rule": "own:fragile", "c": 2.0, "k": 2},
         ):
             sweep(study(learners=[learner], record="curves"), tmp_path, jobs=1)
-        assert load_sweep(tmp_path).schema == pl.Schema(COLUMNS)
+        assert load_sweep(tmp_path).schema == pl.Schema(RUN_COLUMNS)
         query = f"SELECT learner, count(*), avg(total_regret) FROM '{tmp_path}/*.parquet' GROUP BY learner ORDER BY learner"
         assert [row[:2] for row in duckdb.execute(query).fetchall()] == [
             ("Decay", 2),
@@ -634,11 +634,11 @@ class TestASummary:
     @given(values=st.lists(st.lists(st.floats(-1e3, 1e3), min_size=2, max_size=9), min_size=1, max_size=4))
     def test_has_students_interval_of_every_cell(self, values):
         rows = [
-            dict.fromkeys(COLUMNS) | {"k": k, "seed": i, "cost": value}
+            dict.fromkeys(RUN_COLUMNS) | {"k": k, "seed": i, "cost": value}
             for k, some in enumerate(values)
             for i, value in enumerate(some)
         ]
-        cells = average_cells(pl.DataFrame(rows, schema=COLUMNS), "cost")
+        cells = average_cells(pl.DataFrame(rows, schema=RUN_COLUMNS), "cost")
         for cell in cells.iter_rows(named=True):
             some = np.array(values[cell["k"]])
             assert (cell["runs"], cell["mean"]) == (len(some), pytest.approx(some.mean(), abs=1e-9))

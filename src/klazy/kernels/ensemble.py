@@ -462,7 +462,7 @@ def open_memory(memory, d):
     known = lead
     blocks = lead
     if LEADS:
-        known = pointer(lead, int(lead[codes.KNOWN]))
+        known = pointer(lead, int(lead[codes.SHARED]))
         blocks = board(lead, codes.BOARDS, count, d)
     return count, length, head, lead, known, blocks, pointer(blocks, count * length)
 

@@ -432,7 +432,7 @@ class LeaderLayout(EnsembleLayout):
     def unpack(self, memory: Array) -> Any:
         about = memory[self.at : self.at + codes.MIXED]
         places = self._find_places()
-        known = memory[self.at + int(about[codes.KNOWN]) :].copy()
+        known = memory[self.at + int(about[codes.SHARED]) :].copy()
         regression, season = np.split(known, [int(about[codes.SEASON])])
         return self.model._replace(
             **self._read(memory),

@@ -14,8 +14,8 @@ from klazy.kernels.slots import WIDTH, D
 SQUARE = REGRESSION_BANDS * REGRESSION_BANDS
 SLOT_ROOM = 1 + REGRESSION_BANDS + REGRESSION_HORIZONS  # Numbers that are remembered for each coordinate.
 # Horizons up to REGRESSION_SLOTS rounds share the first spacing of pairs, every longer one has its own.
-SHORT = REGRESSION_SLOTS.bit_length() - 2
-SPACINGS = REGRESSION_HORIZONS - SHORT
+SHORT_HORIZONS = REGRESSION_SLOTS.bit_length() - 2
+SPACING_COUNT = REGRESSION_HORIZONS - SHORT_HORIZONS
 
 
 # ---- where the arrays of the vector begin
@@ -136,7 +136,7 @@ def find_features(known, n, i, d):
 def learn_pair(known, n, h, d):
     """Learn from the features of an earlier round and what came after it, for one horizon, where such a pair is due."""
     horizon = 2 << h
-    j = max(h - SHORT, 0)
+    j = max(h - SHORT_HORIZONS, 0)
     if n % (1 << j) == 0 and n > horizon:
         slot = find_slot(known, d, j, (n - horizon) >> j)
         features = pointer(slot, d)
@@ -178,7 +178,7 @@ def add_square(known, n, a, d):
 def copy_slots(known, n, d):
     """Remember the round in the slots of other spacings, too."""
     slot = find_slot(known, d, 0, n)
-    for j in range(1, SPACINGS):
+    for j in range(1, SPACING_COUNT):
         if n % (1 << j) == 0:
             to = find_slot(known, d, j, n >> j)
             for at in range(SLOT_ROOM * d):
@@ -195,7 +195,7 @@ def is_due(known, n):
 @exact
 def solve(known, n, h, d):
     """Find the coefficients of one horizon by elimination."""
-    j = max(h - SHORT, 0)
+    j = max(h - SHORT_HORIZONS, 0)
     pairs = (n >> j) - ((2 << h) >> j)
     square = find_squares(known, d)[h]
     if pairs > 0 and square > codes.SMALLEST_VARIATION:
@@ -257,7 +257,7 @@ def has_evidence(known, d):
     errors = find_errors(known, d)
     found = False
     for h in range(1, REGRESSION_HORIZONS, 2):
-        j = max(h - SHORT, 0)
+        j = max(h - SHORT_HORIZONS, 0)
         pairs = (n >> j) - ((2 << h) >> j)
         saved = (squares[h] - errors[h]) * (max(pairs, 0) * d)
         if saved > min(2 << h, REGRESSION_SLOTS) * squares[h]:

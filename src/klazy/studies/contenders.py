@@ -51,7 +51,7 @@ GRADIENT_SAMPLE = 2000
 FIXED_GAP = 1e-3
 # Rounds for which a seasonal decision may serve, and periods of which a profile may be the mean, where both are chosen.
 SEASON_HORIZONS = (1, 2, 4, 8, 16, 32, 64, 128)
-AVERAGED_PERIODS = (2, 4, 8, 16)
+PROFILE_PERIODS = (2, 4, 8, 16)
 # What a learner of somebody else may ask for by the names of its arguments.
 OFFERED = ("domain", "movement", "family", "costs", "move_cost")
 
@@ -161,7 +161,7 @@ def choose_seasons(facts: Facts) -> Axes | None:
     share = max(1, len(facts.profiles))
     axes: Axes = {"periods": list(range(1, facts.counts.single // share + 1))}
     if facts.curved_family is not None:
-        axes["periods"] = list(AVERAGED_PERIODS[: facts.counts.second])
+        axes["periods"] = list(PROFILE_PERIODS[: facts.counts.second])
         axes["horizon"] = list(SEASON_HORIZONS[: facts.counts.first // share])
     if facts.profiles:
         axes["period"] = list(facts.profiles)

@@ -16,8 +16,8 @@ from klazy.studies.paper.reproduce import PARTS
 from klazy.studies.paper.section import Row, Stored, list_versions
 from klazy.studies.paper.verdicts import COLOURS, PAPER_FIGURES, describe_findings, judge_claims
 
-LEARNER_COLUMNS = ("learner", "switching", "hitting", "dynamic_regret", "total_regret")
-LEARNER_COLUMNS += ("certified_bound", "distance_closed")
+REPORT_COLUMNS = ("learner", "switching", "hitting", "dynamic_regret", "total_regret")
+REPORT_COLUMNS += ("certified_bound", "distance_closed")
 QUICK = "A quick look: phases are ten times shorter, so no number here is the paper's, and printed numbers are not judged."
 PRESET_NAMES = {
     "paper": "as printed, with the theory's settings where the experiments' are not printed",
@@ -109,7 +109,7 @@ def check_claims(rows: Sequence[Row], quick: bool = False) -> list[Row]:
 
 def select_columns(row: Row) -> Row:
     """Return the columns of a learner's row that a table shows."""
-    return {name: row.get(name) for name in LEARNER_COLUMNS}
+    return {name: row.get(name) for name in REPORT_COLUMNS}
 
 
 def _add_comparators(rows: Sequence[Row]) -> list[Row]:

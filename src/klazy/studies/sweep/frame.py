@@ -31,8 +31,10 @@ SEED_COLUMNS = {"root": int, "seed": int}
 METRICS = (*RUN_SUMS[:2], "cost", *RUN_SUMS[2:])
 CURVES = ("hitting_curve", "switching_curve")
 CURVE_COLUMNS = {"rounds": list[int], **dict.fromkeys(CURVES, list[float])}
-COLUMNS: dict[str, Any] = {"key": str, "version": str} | SCENARIO_COLUMNS | LEARNER_COLUMNS | PRICE_COLUMNS
-COLUMNS |= SEED_COLUMNS | dict.fromkeys(METRICS, float) | CURVE_COLUMNS | {"error": str}
+RUN_COLUMNS: dict[str, Any] = (
+    {"key": str, "version": str} | SCENARIO_COLUMNS | LEARNER_COLUMNS | PRICE_COLUMNS
+)
+RUN_COLUMNS |= SEED_COLUMNS | dict.fromkeys(METRICS, float) | CURVE_COLUMNS | {"error": str}
 # Columns that the runs of a task have in common.
 TASK_COLUMNS = {"version": str, **SCENARIO_COLUMNS, "movement": str, **SEED_COLUMNS}
 SETTING = (*SCENARIO_COLUMNS, *PRICE_COLUMNS)  # what a learner cannot choose
@@ -47,7 +49,7 @@ def make_run_frame(played: Sequence[tuple[Task, TaskResult]], keys: "Series") ->
     """
     import polars as pl
 
-    empty = pl.DataFrame(schema=COLUMNS)
+    empty = pl.DataFrame(schema=RUN_COLUMNS)
     if not played:
         return empty
     which = np.repeat(np.arange(len(played)), [len(task.team) for task, _ in played])
