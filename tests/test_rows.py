@@ -422,3 +422,39 @@ class TestForecasts:
         ):
             agent.observe(name_row(ROWS[0]), {"eu": 1.0})
         assert agent.t == 1
+
+
+def test_an_agent_with_a_history_goes_on_as_one_that_lived_it():
+    """But it has paid nothing, and its guards limit only what comes."""
+    import pandas as pd
+    import polars as pl
+
+    rows = 50.0 + 10.0 * np.random.default_rng(0).random((80, 2))
+    learner = kl.auto(kl.Box([0, 0], [100, 100]), "l1", kl.Pinball(4.0))
+    lived = kl.Agent(learner, columns=["a", "b"])
+    for row in rows[:60]:
+        lived.observe(row)
+    frame = pl.DataFrame(rows[:60], schema=["a", "b"])
+    told = [
+        kl.Agent(learner, columns=["a", "b"], history=past)
+        for past in (frame, pd.DataFrame(rows[:60], columns=["a", "b"]), rows[:60], frame.to_dicts())
+    ]
+    for agent in told:
+        assert (agent.t, agent.hitting, agent.switching) == (61, 0.0, 0.0)
+    before = lived.hitting + lived.switching
+    for row in rows[60:]:
+        expected = lived.observe(row)
+        assert [agent.observe(row) for agent in told] == [expected] * 4
+    paid = lived.hitting + lived.switching - before
+    np.testing.assert_allclose([agent.hitting + agent.switching for agent in told], paid, rtol=1e-12)
+    guarded = kl.Agent(learner, columns=["a", "b"], history=rows, guards=kl.Guards(per_round=0.1))
+    assert guarded.decision["a"] > 20.0
+    assert guarded.switching == 0.0
+
+
+def test_a_history_of_gradients_or_of_another_shape():
+    g = np.random.default_rng(1).normal(size=(30, 3))
+    learner = kl.KLazyGD(kl.Simplex(3), 2.0, k=8)
+    np.testing.assert_array_equal(kl.Agent(learner, history=g).x, kl.run(learner, g).state.x)
+    with pytest.raises(ValueError, match="g must"):
+        kl.Agent(learner, history=g[:, :2])

@@ -120,6 +120,10 @@ class Agent(InStore):
         before, ``"zero"`` takes 0, ``"drop"`` leaves out the row. Default: reject the row.
     last_row : array_like, optional
         With ``fill="forward"``, the row before the first one. Default: none, so that the first row must be complete.
+    history : frame or sequence of rows, optional
+        Rows of rounds that are over, or gradients for an agent that takes these. The learner plays them first, so that it
+        begins with all that they teach: the expert that it follows, forecasts and seasons. They cost nothing, but rounds are
+        counted on, and the first decision is the one after them. Default: none.
 
     Examples
     --------
@@ -134,6 +138,11 @@ class Agent(InStore):
     array([0. , 0.5, 0.5])
     >>> agent
     Agent(KLazyGD(domain=Simplex(dim=3), sigma=Constant(s=2.0), k=8), t=2)
+
+    >>> past = [[57.0], [61.0], [55.0], [58.0]]
+    >>> agent = Agent(auto(Box(0, 100), "l1", Pinball(4.0)), columns=["servers"], history=past)
+    >>> agent.t, agent.decision["servers"] > 50.0, agent.hitting
+    (5, True, 0.0)
     """
 
     _noun = "an agent"
@@ -153,9 +162,10 @@ class Agent(InStore):
         origin: dict[str, Any] | None = None,
         fill: str | None = None,
         last_row: Any = None,
+        history: Any = None,
     ) -> None:
         given = {"costs": costs, "columns": columns, "movement": movement, "origin": origin, "fill": fill}
-        now = _start(learner, engine, state, guards, given)
+        now = _start(learner, engine, state, guards if history is None else None, given)
         if last_row is not None and fill != "forward":
             raise InvalidInput(
                 f"last_row is used by fill='forward' only, got fill={fill!r}. Leave last_row out."
@@ -163,6 +173,21 @@ class Agent(InStore):
         if last_row is not None:
             now.fill_from(now.spec.read(last_row, learner.domain.dim))
         self._serve(now, None)
+        if history is not None:
+            self._learn(history)
+            learned = _start(learner, engine, now.state, guards, given)
+            learned.last_row = now.last_row
+            self._serve(learned, None)
+
+    def _learn(self, history: Any) -> None:
+        """Play rounds that are over."""
+        if hasattr(history, "iter_rows"):
+            history = history.iter_rows(named=True)
+        elif hasattr(history, "iterrows"):
+            history = (row for _, row in history.iterrows())
+        play = self.update if self.costs is None else self.observe
+        for row in history:
+            play(row)
 
     def _serve(self, state: AgentState, stored: StoredAgent | None) -> Self:
         self._memory = state
