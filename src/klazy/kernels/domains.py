@@ -413,20 +413,24 @@ def product_lowest(y, u, d, p):
 # ---- Euclidean distance, on every set
 
 
-def move_by_search(x, y, u, d, p, price, far, curvature):
+def move_by_search(x, y, u, d, p, price, far, curvature, is_round=False):
     """Move down y, the steepest descent at x; no two points of the set are farther apart than ``far``."""
     moves = root(square_of(y, d)) > price
     if anywhere(moves):
         ahead = root(tangent(x, y, u, d, p))
         moves = ahead > price
         if anywhere(moves):
-            search_stride(x, y, u, d, p, price, ahead, far, curvature)
+            search_stride(x, y, u, d, p, price, ahead, far, curvature, is_round)
     return moves
 
 
 @called
-def search_stride(x, y, u, dim, p, price, ahead, far, curvature):
-    """Search as klazy.learners.prox does, into ``u``; runs whose slope ``ahead`` is not above the price stay."""
+def search_stride(x, y, u, dim, p, price, ahead, far, curvature, is_round):
+    """Search as klazy.learners.prox does, into ``u``; runs whose slope ``ahead`` is not above the price stay.
+
+    A line through two points leads far astray on a set that ``is_round``. There ``share``, what is left of the slope for each
+    unit of the price, is nearly linear in tau = 1 / (sigma - curvature): it is secants of the share that meet 1.
+    """
     d = D if D > 0 else dim
     point = skip(u, d)
     before = skip(u, 2 * d)
@@ -442,6 +446,8 @@ def search_stride(x, y, u, dim, p, price, ahead, far, curvature):
         rest = where(found, spread(1.0), ahead - price)
         sigma = larger(curvature * ahead / rest, low)
     stride_before = spread(0.0)
+    tau_before = spread(0.0)
+    lack_before = price / ahead - 1.0
     off = spread(np.inf)
     turn = 0
     searching = True
@@ -466,7 +472,13 @@ def search_stride(x, y, u, dim, p, price, ahead, far, curvature):
         settled = size(excess) <= ROUNDING * (wanted + sigma * (about + length))
         low = where(excess > 0.0, low, sigma)
         high = where(excess > 0.0, sigma, high)
-        if turn == 0:
+        if is_round:
+            tau = 1.0 / (sigma - curvature)
+            lack = price * tau / larger(length, spread(LEAST_NORM)) - 1.0
+            following = curvature + 1.0 / (tau - lack * (tau - tau_before) / (lack - lack_before))
+            tau_before = tau
+            lack_before = lack
+        elif turn == 0:
             following = curvature + price / larger(length, spread(LEAST_NORM))
         else:
             fall = (0.0 - price * curvature) / ((sigma - curvature) * (sigma - curvature))
@@ -1044,7 +1056,7 @@ def turn_on_ball(x, y, u, dim, p, price):
         outside = moves & (norm >= edge * edge)
         if anywhere(moves & inside):  # which happens once
             ahead = where(moves & inside, n, spread(0.0))
-            search_stride(x, y, u, d, p, price, ahead, spread(2.0 * r), 0.0)
+            search_stride(x, y, u, d, p, price, ahead, spread(2.0 * r), 0.0, True)
         height = root(where(height > 0.0, height, spread(1.0)))
         half = find_half_angle(along * inverse * n / r, n, price, outside)
         aside = r * (2.0 * half * root(1.0 - half * half)) / height
@@ -1087,6 +1099,14 @@ def find_half_angle(cosine, n, price, outside):
 
 
 # ---- products, part by part
+
+
+def move_in_product(x, y, u, d, p, price, far, curvature):
+    is_round = False
+    for part in range(int(p[0])):
+        code, _, _, _ = find_part(p, part)
+        is_round = is_round or code == codes.L2_BALL
+    return move_by_search(x, y, u, d, p, price, far, curvature, is_round)
 
 
 def product_tangent(x, y, u, d, p):
@@ -1146,6 +1166,7 @@ DOMAINS = {
         capped_low, capped_high,
     ),
     codes.PRODUCT: DomainPart(
-        product_threshold, done_coordinate, product_lowest, product_tangent, product_move, product_move
+        product_threshold, done_coordinate, product_lowest, product_tangent, product_move, product_move,
+        move_straight=move_in_product,
     ),
 }  # fmt: skip
