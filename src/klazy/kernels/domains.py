@@ -428,8 +428,9 @@ def move_by_search(x, y, u, d, p, price, far, curvature, is_round=False):
 def search_stride(x, y, u, dim, p, price, ahead, far, curvature, is_round):
     """Search as klazy.learners.prox does, into ``u``; runs whose slope ``ahead`` is not above the price stay.
 
-    A line through two points leads far astray on a set that ``is_round``. There ``share``, what is left of the slope for each
-    unit of the price, is nearly linear in tau = 1 / (sigma - curvature): it is secants of the share that meet 1.
+    The search is for tau = 1 / (sigma - curvature): a move of the length price times tau is wanted. A line through the last two
+    points finds it on flat sides, but leads far astray on a set that ``is_round``. There the excess of tau, as a share of what
+    is right for the length of its move, is nearly linear in tau, and known where no move is left.
     """
     d = D if D > 0 else dim
     point = skip(u, d)
@@ -439,20 +440,24 @@ def search_stride(x, y, u, dim, p, price, ahead, far, curvature, is_round):
         about = about + size(load(x, i))
         store(before, i, spread(0.0))
     found = ahead <= price
-    low = curvature + price / far
-    high = spread(np.inf)
-    sigma = low
+    low = spread(0.0)
+    high = far / price
+    tau = high
     if curvature > 0.0:
-        rest = where(found, spread(1.0), ahead - price)
-        sigma = larger(curvature * ahead / rest, low)
-    stride_before = spread(0.0)
+        tau = where(found, high, smaller((ahead - price) / (price * curvature), high))
+    elif is_round:
+        tau = where(found, high, high * (1.0 - price / ahead))
     tau_before = spread(0.0)
-    lack_before = price / ahead - 1.0
+    stride_before = spread(0.0)
+    surplus_before = price / ahead - 1.0
     off = spread(np.inf)
     turn = 0
     searching = True
     while searching:
-        stride = 1.0 / sigma
+        bend = spread(1.0)  # of the stride, 1 / sigma
+        if curvature > 0.0:
+            bend = 1.0 / (1.0 + curvature * tau)
+        stride = tau * bend
         for i in range(d):
             store(point, i, load(x, i) + stride * load(y, i))
         project_into(point, u, d, p)
@@ -467,52 +472,47 @@ def search_stride(x, y, u, dim, p, price, ahead, far, curvature, is_round):
             along = along + delta * change
             apart = apart + change * change
         length = root(square)
-        wanted = price / (1.0 - curvature * stride)
-        excess = length * sigma - wanted
-        settled = size(excess) <= ROUNDING * (wanted + sigma * (about + length))
-        low = where(excess > 0.0, low, sigma)
-        high = where(excess > 0.0, sigma, high)
+        wanted = price * tau
+        excess = length - wanted
+        settled = size(excess) <= ROUNDING * (wanted + about + length)
+        low = where(excess > 0.0, tau, low)
+        high = where(excess > 0.0, high, tau)
         if is_round:
-            tau = 1.0 / (sigma - curvature)
-            lack = price * tau / larger(length, spread(LEAST_NORM)) - 1.0
-            following = curvature + 1.0 / (tau - lack * (tau - tau_before) / (lack - lack_before))
-            tau_before = tau
-            lack_before = lack
-        elif turn == 0:
-            following = curvature + price / larger(length, spread(LEAST_NORM))
+            following = tau + excess * (tau - tau_before) / (0.0 - excess - surplus_before * length)
+            surplus_before = wanted / larger(length, spread(LEAST_NORM)) - 1.0
+        elif turn == 0:  # as if the point did not depend on the stride
+            following = length / price
         else:
-            fall = (0.0 - price * curvature) / ((sigma - curvature) * (sigma - curvature))
-            following = meet(
-                square, along, apart, stride, stride - stride_before, wanted - fall * sigma, fall
-            )
-        found = found | settled | (size(following - sigma) <= ROUNDING * sigma)
-        is_brisk = size(excess) <= 0.5 * off
-        inside = is_brisk & (following > low) & (following < high)
-        middle = where(high < np.inf, root(low * high), 4.0 * sigma)
-        following = where(inside, following, middle)
-        found = found | (size(following - sigma) <= ROUNDING * sigma)
+            following = meet(square, along, apart, tau, stride - stride_before, bend, price)
+        found = found | settled | (size(following - tau) <= ROUNDING * tau)
+        inside = (size(excess) <= 0.5 * off) & (following > low) & (following < high)
+        if not everywhere(found | inside):
+            middle = where(low > 0.0, root(low * high), 0.25 * high)
+            following = where(inside, following, middle)
+            found = found | (size(following - tau) <= ROUNDING * tau)
         if turn > 1:
             off = size(excess)
+        tau_before = tau
         stride_before = stride
-        sigma = where(found, sigma, following)
+        tau = where(found, tau, following)
         turn += 1
         searching = turn < TURNS and not everywhere(found)
     keep_moves(x, u, d, ahead > price)
 
 
 @exact
-def meet(square, along, apart, stride, gap, c, slope):
-    """Return where |a sigma + b| rises through c + slope sigma, on the line through the last two points, else -1."""
-    gap = where(size(gap) > 0.0, gap, spread(1.0))
-    share = stride / gap
-    aa = (square - 2.0 * share * along) + share * share * apart - slope * slope
-    ab = (along - share * apart) / gap - c * slope
-    bb = apart / (gap * gap) - c * c
+def meet(square, along, apart, tau, gap, bend, price):
+    """Return where the line through the last two points is as long as the price times tau, else -1."""
+    pace = bend * bend / where(size(gap) > 0.0, gap, spread(1.0))
+    share = tau * pace
+    aa = (square - 2.0 * share * along) + share * share * apart
+    ab = (along - share * apart) * pace
+    bb = apart * (pace * pace) - price * price
     free = ab * ab - aa * bb
     reach = root(larger(free, spread(0.0)))
     rising = ab > 0.0
-    below = where(rising, ab + reach, aa)
-    number = where(rising, 0.0 - bb, reach - ab) / where(size(below) > 0.0, below, spread(1.0))
+    below = where(rising, 0.0 - bb, reach - ab)
+    number = where(rising, ab + reach, aa) / where(size(below) > 0.0, below, spread(1.0))
     meets = (free >= 0.0) & (size(below) > 0.0)
     return where(meets, number, spread(-1.0))
 
