@@ -25,7 +25,6 @@ from klazy.kernels.cuda import (
     total,
 )
 from klazy.kernels.cuda_batch import LARGEST_DIM
-from klazy.kernels.cuda_season import count_season_room, observe_together
 from klazy.kernels.ensemble import WORK, board, choose_family, choose_season, play_on
 from klazy.kernels.round import choose_scratch, link_round
 from klazy.kernels.rules import RULES
@@ -163,6 +162,11 @@ def diameter_of_threads(blocks, count, length, d, move, prices, delta):
     return largest(widest)
 
 
+def count_season_room(size: int) -> int:
+    """Return the numbers that a block needs for a season of this size: itself, and one for each lag."""
+    return size + codes.SEASON_PLACES if size else 0
+
+
 def count_threads(experts: int) -> int:
     """Count the threads of a block for this number of experts: full warps."""
     return -(-experts // WARP) * WARP
@@ -199,7 +203,6 @@ def ensemble_kernel(
         "read_expert": read_thread,
         "change": change_thread,
         "diameter": diameter_of_threads,
-        "observe_season": observe_together,
         **choose_season(set_code, rules, room, 1, is_long),
     }
     registers = REGISTERS if warps > 1 else None

@@ -19,19 +19,7 @@ import numpy as np
 
 from klazy.kernels import codes
 from klazy.kernels.lane import *
-from klazy.kernels.slots import (
-    D,
-    coordinate,
-    high_of,
-    low_of,
-    lowest_leaf,
-    move_leaf,
-    positive_threshold,
-    project_leaf,
-    tangent,
-    tangent_leaf,
-    threshold,
-)
+from klazy.kernels.slots import *
 
 EPS = float(np.finfo(np.float64).eps)
 FLOAT_MAX = float(np.finfo(np.float64).max)
