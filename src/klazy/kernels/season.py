@@ -9,7 +9,7 @@ from typing import Any
 from klazy.kernels import codes
 from klazy.kernels.binding import local, pointer
 from klazy.kernels.codes import SEASON_PLACES
-from klazy.kernels.lane import called, exact, own_place, wait
+from klazy.kernels.lane import called, own_place, wait
 from klazy.kernels.rules import AHEAD, FALL, PERIODS, RISE
 from klazy.kernels.slots import DEPTH, IS_LONG, OUTLOOK, THREADS, WIDTH, D, limit
 
@@ -35,7 +35,6 @@ def find_sums(ring, t, lap, rows, d):
 
 
 @called
-@exact
 def observe_season(season, rows, g, apart, dim):
     """Update the season with the moments g of a round; ``rows`` is the length of the ring, ``apart`` scratch.
 
