@@ -428,16 +428,17 @@ def search_stride(x, y, u, dim, p, price, ahead, far, curvature, is_round):
         about = about + size(load(x, i))
         store(before, i, spread(0.0))
     found = ahead <= price
+    kept = price / where(found, spread(1.0), ahead)
     low = spread(0.0)
     high = far / price
     tau = high
     if curvature > 0.0:
         tau = where(found, high, smaller((ahead - price) / (price * curvature), high))
     elif is_round:
-        tau = where(found, high, high * (1.0 - price / ahead))
+        tau = where(found, high, high * (1.0 - kept))
     tau_before = spread(0.0)
     stride_before = spread(0.0)
-    surplus_before = price / ahead - 1.0
+    surplus_before = kept - 1.0
     off = spread(np.inf)
     turn = 0
     searching = True
@@ -466,7 +467,9 @@ def search_stride(x, y, u, dim, p, price, ahead, far, curvature, is_round):
         low = where(excess > 0.0, tau, low)
         high = where(excess > 0.0, high, tau)
         if is_round:
-            following = tau + excess * (tau - tau_before) / (0.0 - excess - surplus_before * length)
+            rise = 0.0 - excess - surplus_before * length
+            rise = where(size(rise) > 0.0, rise, spread(1.0))
+            following = tau + excess * (tau - tau_before) / rise
             surplus_before = wanted / larger(length, spread(LEAST_NORM)) - 1.0
         elif turn == 0:  # as if the point did not depend on the stride
             following = length / price
