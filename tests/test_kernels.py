@@ -36,11 +36,13 @@ from cases import (
     rows_of,
 )
 from klazy.kernels import binding, codes
-from klazy.kernels.binding import once
+from klazy.kernels.binding import once, pointer
 from klazy.kernels.coded import price_of, share_kept, sigma_at
 from klazy.kernels.costs import COSTS as COST_PARTS
 from klazy.kernels.domains import DOMAINS
+from klazy.kernels.lane import load, log, store
 from klazy.kernels.layout import RULE_CODES
+from klazy.kernels.register import REGISTER
 from klazy.kernels.round import link_round
 from klazy.kernels.rules import RULES
 
@@ -613,6 +615,24 @@ class TestTables:
 
 @pytest.mark.skipif(JIT_OFF, reason="nothing is compiled here")
 class TestCompiling:
+    def test_the_logarithm_of_a_register_is_exact(self):
+        """To the last digit, of normal numbers; of others it is what NumPy says."""
+
+        def take_logs(numbers, out):
+            x = pointer(numbers, 0)
+            y = pointer(out, 0)
+            for i in range(numbers.size // codes.LANES):
+                store(y, i, log(load(x, i)))
+
+        kernel = numba.njit(binding.bind(take_logs, REGISTER, {}))
+        rng = np.random.default_rng(0)
+        x = np.concatenate((np.exp(rng.uniform(-700.0, 700.0, 4000)), 1.0 + 0.001 * rng.normal(size=3992)))
+        x = np.append(x, [0.0, -1.0, np.nan, 1.0, 2.0, 0.5, 1e-300, 1e300])
+        found = np.empty_like(x)
+        kernel(x, found)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            np.testing.assert_allclose(found, np.log(x), rtol=2.0**-51, atol=0.0)
+
     def test_other_numbers_need_no_other_kernel(self):
         from klazy.kernels.sequence import sequence_kernel
 

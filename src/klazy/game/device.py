@@ -193,8 +193,7 @@ def _list_runs(grid: Grid, some: np.ndarray) -> Iterator[tuple[_Launch, np.ndarr
 def _list_ensembles(grid: Grid, some: np.ndarray) -> Iterator[tuple[_Launch, np.ndarray]]:
     """Yield the launches of learners that are made of others, and the learners of each."""
     from klazy.kernels.cuda import count_box_bytes
-    from klazy.kernels.cuda_ensemble import count_threads, ensemble_kernel
-    from klazy.kernels.cuda_shared import count_shared_room
+    from klazy.kernels.cuda_ensemble import count_shared_room, count_threads, ensemble_kernel
 
     alike: dict[Any, list[tuple[int, Array]]] = {}
     weights = grid.movement.weights(int(grid.marks[-1]))

@@ -10,7 +10,7 @@ from typing import Any
 from numba import float64, int64, types
 
 from klazy.kernels import codes
-from klazy.kernels.binding import compile_kernel, local, once, pointer
+from klazy.kernels.binding import FLOAT, compile_kernel, link, local, once, pointer
 from klazy.kernels.coded import fill_sigmas, next_sigma
 from klazy.kernels.lane import anywhere, load, peek, spread, store
 from klazy.kernels.register import REGISTER
@@ -95,7 +95,7 @@ BATCH_SIGNATURE = types.void(
 def batch_kernel(set_code: int, rule: int, move: int, d: int, is_shared: bool) -> Any:
     """Make the kernel of runs of one rule on one set under one movement cost; see :func:`play_batch` for its arguments."""
     chosen = link_round(REGISTER, set_code, (rule,), d)
-    chosen |= {"MOVE_CODE": move, "IS_SHARED": is_shared}
+    chosen |= {"MOVE_CODE": move, "IS_SHARED": is_shared, "fill_sigmas": link(fill_sigmas, FLOAT)}
     return compile_kernel(
         play_batch, REGISTER, BATCH_SIGNATURE, (set_code, rule, move, d, int(is_shared)), **chosen
     )

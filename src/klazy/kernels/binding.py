@@ -130,23 +130,16 @@ class _NoEnvironment:
         return
 
 
-class _PartCompiler(Compiler):
-    """Numba's compiler with a library of the kind above."""
-
-    def __init__(self, typingctx, targetctx, library, args, return_type, flags, locals) -> None:
-        library = _PartLibrary(targetctx.codegen(), f"part_{next(_LIBRARY_NUMBERS)}")
-        super().__init__(typingctx, targetctx, library, args, return_type, flags, locals)
-
-
-_LIBRARY_NUMBERS = count()
-
-
 class _KernelLibrary(codegen.JITCodeLibrary):
     """The code of a kernel, whose functions are its own.
 
     Numba names functions by numbers that begin anew in each process. In a process that loads two kernels from the cache, a
     function of one would else replace a function of the other that has the same name.
     """
+
+    def __init__(self, *about: Any) -> None:
+        super().__init__(*about)
+        self.enable_object_caching()  # so that it can be stored on disk
 
     def _finalize_final_module(self) -> None:
         for function in self._final_module.functions:
@@ -155,13 +148,21 @@ class _KernelLibrary(codegen.JITCodeLibrary):
         super()._finalize_final_module()
 
 
-class _KernelCompiler(Compiler):
-    """Numba's compiler with a library of this kind."""
+class _PartCompiler(Compiler):
+    """Numba's compiler with a library of its own."""
 
-    def __init__(self, typingctx, targetctx, library, args, return_type, flags, locals) -> None:
-        library = _KernelLibrary(targetctx.codegen(), f"kernel_{next(_LIBRARY_NUMBERS)}")
-        library.enable_object_caching()  # so that it can be stored on disk
-        super().__init__(typingctx, targetctx, library, args, return_type, flags, locals)
+    kind = _PartLibrary
+    numbers = count()
+
+    def __init__(self, typingctx, targetctx, library, *about) -> None:
+        library = self.kind(targetctx.codegen(), f"klazy_{next(self.numbers)}")
+        super().__init__(typingctx, targetctx, library, *about)
+
+
+class _KernelCompiler(_PartCompiler):
+    """The same for kernels."""
+
+    kind = _KernelLibrary
 
 
 def _inline(part: FunctionType, flags: Any, inline: bool) -> Any:

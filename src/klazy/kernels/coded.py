@@ -1,7 +1,5 @@
 """The parts that a kernel chooses by a code at run time: sigma of a schedule, the share a memory keeps, the price of a move."""
 
-import math
-
 import numpy as np
 
 from klazy.base.checks import SMALLEST
@@ -65,16 +63,8 @@ def next_sigma(q, square, norm):
 @exact
 def fill_sigmas(schedule, a, b, t, n, sigmas, steps):
     """sigma and 1 / sigma of the ``n`` rounds from ``t`` on, of one run."""
-    if schedule == codes.SQRT:
-        for j in range(n):
-            sigmas[j] = math.sqrt(((t + j) + b) / a)
-    elif schedule == codes.DOUBLING:
-        for j in range(n):
-            sigmas[j] = math.sqrt(power_below(t + j) / a)
-    elif schedule == codes.CONSTANT:
-        for j in range(n):
-            sigmas[j] = a
     for j in range(n):
+        sigmas[j] = sigma_at(schedule, a, b, t + j)
         steps[j] = 1.0 / sigmas[j]
 
 

@@ -147,101 +147,66 @@ else:
         cuda.syncthreads()
 
     @exact
-    def total(x):
+    def fold(v, maxima, n):
+        """Fold n numbers of every thread at once: the first ``maxima`` into their largest, the others into their sums."""
         for bit in (16, 8, 4, 2, 1):
-            x = x + cuda.shfl_xor_sync(_ALL, x, bit)
+            for i in range(n):
+                other = cuda.shfl_xor_sync(_ALL, v[i], bit)
+                v[i] = join(v[i], other, i < maxima)
         if WARPS > 1:
             shared = box()
             if cuda.threadIdx.x % 32 == 0:
-                shared[cuda.threadIdx.x // 32] = x
+                for i in range(n):
+                    shared[i * WARPS + cuda.threadIdx.x // 32] = v[i]
             cuda.syncthreads()
-            x = shared[0]
-            for warp in range(1, WARPS):
-                x = x + shared[warp]
+            for i in range(n):
+                v[i] = shared[i * WARPS]
+                for warp in range(1, WARPS):
+                    v[i] = join(v[i], shared[i * WARPS + warp], i < maxima)
             cuda.syncthreads()
-        return x
 
     @exact
+    def join(x, other, is_maximum):
+        """Return the larger of two numbers, or their sum."""
+        if is_maximum:
+            return other if other > x else x
+        return x + other
+
+    def total(x):
+        v = local(1)
+        v[0] = x
+        fold(v, 0, 1)
+        return v[0]
+
     def largest(x):
-        for bit in (16, 8, 4, 2, 1):
-            other = cuda.shfl_xor_sync(_ALL, x, bit)
-            x = other if other > x else x
-        if WARPS > 1:
-            shared = box()
-            if cuda.threadIdx.x % 32 == 0:
-                shared[cuda.threadIdx.x // 32] = x
-            cuda.syncthreads()
-            x = shared[0]
-            for warp in range(1, WARPS):
-                x = shared[warp] if shared[warp] > x else x
-            cuda.syncthreads()
-        return x
+        v = local(1)
+        v[0] = x
+        fold(v, 1, 1)
+        return v[0]
 
     def smallest(x):
         return -largest(-x)
 
-    @exact
     def survey(least, low, high, means):
-        for bit in (16, 8, 4, 2, 1):
-            other = cuda.shfl_xor_sync(_ALL, least, bit)
-            least = other if other < least else least
-            other = cuda.shfl_xor_sync(_ALL, low, bit)
-            low = other if other < low else low
-            other = cuda.shfl_xor_sync(_ALL, high, bit)
-            high = other if other > high else high
-            means = means + cuda.shfl_xor_sync(_ALL, means, bit)
-        if WARPS > 1:
-            shared = box()
-            if cuda.threadIdx.x % 32 == 0:
-                first = cuda.threadIdx.x // 32 * SURVEYED
-                shared[first] = least
-                shared[first + 1] = low
-                shared[first + 2] = high
-                shared[first + 3] = means
-            cuda.syncthreads()
-            least = shared[0]
-            low = shared[1]
-            high = shared[2]
-            means = shared[3]
-            for warp in range(1, WARPS):
-                first = warp * SURVEYED
-                least = shared[first] if shared[first] < least else least
-                low = shared[first + 1] if shared[first + 1] < low else low
-                high = shared[first + 2] if shared[first + 2] > high else high
-                means = means + shared[first + 3]
-            cuda.syncthreads()
-        return least, low, high, means
-
-    @exact
-    def gather_with(weights, sums, X, d):
-        """Several totals at once; returns that of the first."""
-        for bit in (16, 8, 4, 2, 1):
-            weights = weights + cuda.shfl_xor_sync(_ALL, weights, bit)
-        for i in range(d):
-            x = sums[i]
-            for bit in (16, 8, 4, 2, 1):
-                x = x + cuda.shfl_xor_sync(_ALL, x, bit)
-            X[i] = x
-        if WARPS > 1:
-            shared = box()
-            if cuda.threadIdx.x % 32 == 0:
-                shared[d * WARPS + cuda.threadIdx.x // 32] = weights
-                for i in range(d):
-                    shared[i * WARPS + cuda.threadIdx.x // 32] = X[i]
-            cuda.syncthreads()
-            weights = shared[d * WARPS]
-            for warp in range(1, WARPS):
-                weights = weights + shared[d * WARPS + warp]
-            for i in range(d):
-                x = shared[i * WARPS]
-                for warp in range(1, WARPS):
-                    x = x + shared[i * WARPS + warp]
-                X[i] = x
-            cuda.syncthreads()
-        return weights
+        v = local(SURVEYED)
+        v[0] = -least
+        v[1] = -low
+        v[2] = high
+        v[3] = means
+        fold(v, 3, SURVEYED)
+        return -v[0], -v[1], v[2], v[3]
 
     def gather(sums, X, d):
-        gather_with(0.0, sums, X, d)
+        for i in range(d):
+            X[i] = sums[i]
+        fold(X, 0, d)
+
+    def gather_with(weights, sums, X, d):
+        for i in range(d):
+            X[i] = sums[i]
+        X[d] = weights
+        fold(X, 0, d + 1)
+        return X[d]
 
     def broadcast(v, more, place, out, d):
         """Write the vector of the thread in this place into ``out``, and return one more number of that thread."""

@@ -55,24 +55,12 @@ def play_runs(data, dim, offset, weights, program, rows, marks, who, which, curv
     q = local(RUN_ROOM)
     y = local(Y_ROOM)
     u = local(U_ROOM)
-    q[codes.ENERGY] = start[codes.ENERGY]
-    q[codes.OLD_SIGMA] = start[codes.OLD_SIGMA]
-    q[codes.SIGMA] = start[codes.SIGMA]
-    q[codes.STEP] = start[codes.STEP]
-    q[codes.START] = start[codes.START]
-    q[codes.GUESS] = start[codes.GUESS]
-    q[codes.A] = start[codes.A]
-    q[codes.B] = start[codes.B]
-    q[codes.SLACK] = start[codes.SLACK]
-    q[codes.KAPPA] = start[codes.KAPPA]
+    for i in range(length):
+        q[i] = start[i]
     q[codes.RULE] = RULE_CODE
     q[codes.SCHEDULE] = SCHEDULE_CODE
     q[codes.MEMORY] = MEMORY_CODE
     q[codes.MOVED] = 0.0
-    for i in range(codes.OWN_ROOM):
-        q[codes.OWN + i] = start[codes.OWN + i]
-    for i in range((1 + OWN_WIDTH) * d):
-        q[codes.FIELDS + i] = start[codes.FIELDS + i]
     rounds = marks[marks.size - 1]
     sequence = pointer(data, which[cuda.blockIdx.x] * rounds * d)
     hits = 0.0

@@ -25,7 +25,6 @@ from klazy.kernels.cuda import (
     total,
 )
 from klazy.kernels.cuda_batch import LARGEST_DIM
-from klazy.kernels.cuda_shared import count_shared_room, observe_together, regress_together
 from klazy.kernels.ensemble import WORK, board, choose_family, choose_forecasts, play_on
 from klazy.kernels.round import choose_scratch, link_round
 from klazy.kernels.rules import RULES
@@ -163,6 +162,11 @@ def diameter_of_threads(blocks, count, length, d, move, prices, delta):
     return largest(widest)
 
 
+def count_shared_room(size: int) -> int:
+    """Return the numbers that a block needs for what its experts share: itself, and one for each lag of a season."""
+    return size + codes.SEASON_PLACES if size else 0
+
+
 def count_threads(experts: int) -> int:
     """Count the threads of a block for this number of experts: full warps."""
     return -(-experts // WARP) * WARP
@@ -199,8 +203,6 @@ def ensemble_kernel(
         "read_expert": read_thread,
         "change": change_thread,
         "diameter": diameter_of_threads,
-        "observe_season": observe_together,
-        "observe_regression": regress_together,
         **choose_forecasts(set_code, rules, room, 1, is_long),
     }
     registers = REGISTERS if warps > 1 else None

@@ -19,19 +19,7 @@ import numpy as np
 
 from klazy.kernels import codes
 from klazy.kernels.lane import *
-from klazy.kernels.slots import (
-    D,
-    coordinate,
-    high_of,
-    low_of,
-    lowest_leaf,
-    move_leaf,
-    positive_threshold,
-    project_leaf,
-    tangent,
-    tangent_leaf,
-    threshold,
-)
+from klazy.kernels.slots import *
 
 EPS = float(np.finfo(np.float64).eps)
 FLOAT_MAX = float(np.finfo(np.float64).max)
@@ -413,20 +401,25 @@ def product_lowest(y, u, d, p):
 # ---- Euclidean distance, on every set
 
 
-def move_by_search(x, y, u, d, p, price, far, curvature):
+def move_by_search(x, y, u, d, p, price, far, curvature, is_round=False):
     """Move down y, the steepest descent at x; no two points of the set are farther apart than ``far``."""
     moves = root(square_of(y, d)) > price
     if anywhere(moves):
         ahead = root(tangent(x, y, u, d, p))
         moves = ahead > price
         if anywhere(moves):
-            search_stride(x, y, u, d, p, price, ahead, far, curvature)
+            search_stride(x, y, u, d, p, price, ahead, far, curvature, is_round)
     return moves
 
 
 @called
-def search_stride(x, y, u, dim, p, price, ahead, far, curvature):
-    """Search as klazy.learners.prox does, into ``u``; runs whose slope ``ahead`` is not above the price stay."""
+def search_stride(x, y, u, dim, p, price, ahead, far, curvature, is_round):
+    """Search as klazy.learners.prox does, into ``u``; runs whose slope ``ahead`` is not above the price stay.
+
+    The search is for tau = 1 / (sigma - curvature): a move of the length price times tau is wanted. A line through the last two
+    points finds it on flat sides, but leads far astray on a set that ``is_round``. There the excess of tau, as a share of what
+    is right for the length of its move, is nearly linear in tau, and known where no move is left.
+    """
     d = D if D > 0 else dim
     point = skip(u, d)
     before = skip(u, 2 * d)
@@ -435,18 +428,25 @@ def search_stride(x, y, u, dim, p, price, ahead, far, curvature):
         about = about + size(load(x, i))
         store(before, i, spread(0.0))
     found = ahead <= price
-    low = curvature + price / far
-    high = spread(np.inf)
-    sigma = low
+    kept = price / where(found, spread(1.0), ahead)
+    low = spread(0.0)
+    high = far / price
+    tau = high
     if curvature > 0.0:
-        rest = where(found, spread(1.0), ahead - price)
-        sigma = larger(curvature * ahead / rest, low)
+        tau = where(found, high, smaller((ahead - price) / (price * curvature), high))
+    elif is_round:
+        tau = where(found, high, high * (1.0 - kept))
+    tau_before = spread(0.0)
     stride_before = spread(0.0)
+    surplus_before = kept - 1.0
     off = spread(np.inf)
     turn = 0
     searching = True
     while searching:
-        stride = 1.0 / sigma
+        bend = spread(1.0)  # of the stride, 1 / sigma
+        if curvature > 0.0:
+            bend = 1.0 / (1.0 + curvature * tau)
+        stride = tau * bend
         for i in range(d):
             store(point, i, load(x, i) + stride * load(y, i))
         project_into(point, u, d, p)
@@ -461,46 +461,49 @@ def search_stride(x, y, u, dim, p, price, ahead, far, curvature):
             along = along + delta * change
             apart = apart + change * change
         length = root(square)
-        wanted = price / (1.0 - curvature * stride)
-        excess = length * sigma - wanted
-        settled = size(excess) <= ROUNDING * (wanted + sigma * (about + length))
-        low = where(excess > 0.0, low, sigma)
-        high = where(excess > 0.0, sigma, high)
-        if turn == 0:
-            following = curvature + price / larger(length, spread(LEAST_NORM))
+        wanted = price * tau
+        excess = length - wanted
+        settled = size(excess) <= ROUNDING * (wanted + about + length)
+        low = where(excess > 0.0, tau, low)
+        high = where(excess > 0.0, high, tau)
+        if is_round:
+            rise = 0.0 - excess - surplus_before * length
+            rise = where(size(rise) > 0.0, rise, spread(1.0))
+            following = tau + excess * (tau - tau_before) / rise
+            surplus_before = wanted / larger(length, spread(LEAST_NORM)) - 1.0
+        elif turn == 0:  # as if the point did not depend on the stride
+            following = length / price
         else:
-            fall = (0.0 - price * curvature) / ((sigma - curvature) * (sigma - curvature))
-            following = meet(
-                square, along, apart, stride, stride - stride_before, wanted - fall * sigma, fall
-            )
-        found = found | settled | (size(following - sigma) <= ROUNDING * sigma)
-        is_brisk = size(excess) <= 0.5 * off
-        inside = is_brisk & (following > low) & (following < high)
-        middle = where(high < np.inf, root(low * high), 4.0 * sigma)
-        following = where(inside, following, middle)
-        found = found | (size(following - sigma) <= ROUNDING * sigma)
+            following = meet(square, along, apart, tau, stride - stride_before, bend, price)
+        found = found | settled | (size(following - tau) <= ROUNDING * tau)
+        inside = (size(excess) <= 0.5 * off) & (following > low) & (following < high)
+        if not everywhere(found | inside):
+            middle = where(low > 0.0, root(low * high), 0.25 * high)
+            following = where(inside, following, middle)
+            found = found | (size(following - tau) <= ROUNDING * tau)
         if turn > 1:
             off = size(excess)
+        tau_before = tau
         stride_before = stride
-        sigma = where(found, sigma, following)
+        tau = where(found, tau, following)
         turn += 1
         searching = turn < TURNS and not everywhere(found)
     keep_moves(x, u, d, ahead > price)
 
 
 @exact
-def meet(square, along, apart, stride, gap, c, slope):
-    """Return where |a sigma + b| rises through c + slope sigma, on the line through the last two points, else -1."""
-    gap = where(size(gap) > 0.0, gap, spread(1.0))
-    share = stride / gap
-    aa = (square - 2.0 * share * along) + share * share * apart - slope * slope
-    ab = (along - share * apart) / gap - c * slope
-    bb = apart / (gap * gap) - c * c
+def meet(square, along, apart, tau, gap, bend, price):
+    """Return where the line through the last two points is as long as the price times tau, else -1."""
+    pace = bend * bend / where(size(gap) > 0.0, gap, spread(1.0))
+    share = tau * pace
+    aa = (square - 2.0 * share * along) + share * share * apart
+    ab = (along - share * apart) * pace
+    bb = apart * (pace * pace) - price * price
     free = ab * ab - aa * bb
     reach = root(larger(free, spread(0.0)))
     rising = ab > 0.0
-    below = where(rising, ab + reach, aa)
-    number = where(rising, 0.0 - bb, reach - ab) / where(size(below) > 0.0, below, spread(1.0))
+    below = where(rising, 0.0 - bb, reach - ab)
+    number = where(rising, ab + reach, aa) / where(size(below) > 0.0, below, spread(1.0))
     meets = (free >= 0.0) & (size(below) > 0.0)
     return where(meets, number, spread(-1.0))
 
@@ -1052,7 +1055,7 @@ def turn_on_ball(x, y, u, dim, p, price):
         outside = moves & (norm >= edge * edge)
         if anywhere(moves & inside):  # which happens once
             ahead = where(moves & inside, n, spread(0.0))
-            search_stride(x, y, u, d, p, price, ahead, spread(2.0 * r), 0.0)
+            search_stride(x, y, u, d, p, price, ahead, spread(2.0 * r), 0.0, True)
         height = root(where(height > 0.0, height, spread(1.0)))
         half = find_half_angle(along * inverse * n / r, n, price, outside)
         aside = r * (2.0 * half * root(1.0 - half * half)) / height
@@ -1095,6 +1098,14 @@ def find_half_angle(cosine, n, price, outside):
 
 
 # ---- products, part by part
+
+
+def move_in_product(x, y, u, d, p, price, far, curvature):
+    is_round = False
+    for part in range(int(p[0])):
+        code, _, _, _ = find_part(p, part)
+        is_round = is_round or code == codes.L2_BALL
+    return move_by_search(x, y, u, d, p, price, far, curvature, is_round)
 
 
 def product_tangent(x, y, u, d, p):
@@ -1154,6 +1165,7 @@ DOMAINS = {
         capped_low, capped_high,
     ),
     codes.PRODUCT: DomainPart(
-        product_threshold, done_coordinate, product_lowest, product_tangent, product_move, product_move
+        product_threshold, done_coordinate, product_lowest, product_tangent, product_move, product_move,
+        move_straight=move_in_product,
     ),
 }  # fmt: skip

@@ -22,29 +22,7 @@ from klazy.kernels.round import advance, link_round
 from klazy.kernels.rules import RULES, SEASONAL_GIVEN
 from klazy.kernels.season import choose_limit, knows_period, look_ahead, observe_season
 from klazy.kernels.sequence import ENSEMBLE_SIGNATURE, UPDATE_SIGNATURE, gradient_fits, squared_norm
-from klazy.kernels.slots import (
-    AUTOREGRESSIVE,
-    FORECASTS,
-    IS_LINEAR,
-    LEADS,
-    OUTLOOK,
-    ROOM,
-    SEASONAL,
-    SEEN_ROOM,
-    TELLS_ROWS,
-    U_ROOM,
-    WIDTH,
-    Y_ROOM,
-    D,
-    apart,
-    apart_plain,
-    conclude,
-    conclude_plain,
-    distance,
-    reveal,
-    take_moments,
-    tilt,
-)
+from klazy.kernels.slots import *
 
 # Vectors of scratch: a difference, a sum of points, zeros, both scratches of a round; of a leader also the moments of a row,
 # the forecasts of a season, and one more.
@@ -76,7 +54,7 @@ def gather(sums, X, d):
 
 
 def gather_with(weights, sums, X, d):
-    """Do the same, and return the sum of a lane."""
+    """Do the same, and return the sum of a lane; ``X`` has room for one more number."""
     Z = total(weights)
     gather(sums, X, d)
     return Z
@@ -109,11 +87,11 @@ def diameter(blocks, count, length, d, move, prices, delta):
     """Return the largest distance between two experts' points."""
     widest = 0.0
     for first in range(count * WIDTH):
-        q = pointer(blocks, first // WIDTH * length + codes.FIELDS * WIDTH + first % WIDTH)
+        q = find_expert(blocks, length, first)
         for second in range(count * WIDTH):
-            r = pointer(blocks, second // WIDTH * length + codes.FIELDS * WIDTH + second % WIDTH)
-            for i in range(d):
-                delta[i] = q[i * WIDTH] - r[i * WIDTH]
+            r = find_expert(blocks, length, second)
+            for i in range(codes.FIELDS, codes.FIELDS + d):
+                delta[i - codes.FIELDS] = q[i * WIDTH] - r[i * WIDTH]
             widest = max(widest, distance(delta, d, move, prices))
     return widest
 
@@ -221,17 +199,17 @@ def board(lead, which, count, d):
     return pointer(lead, first_board(d) + which * room)
 
 
-def read_place(blocks, length, place, field):
-    """Return the numbers of the expert in this place, from a field or the vectors on; they are WIDTH apart."""
-    return pointer(blocks, place // WIDTH * length + field * WIDTH + place % WIDTH)
+def find_expert(blocks, length, place):
+    """Return the numbers of the expert in this place; they are WIDTH apart."""
+    return pointer(blocks, place // WIDTH * length + place % WIDTH)
 
 
 def read_expert(blocks, length, place, x, d):
     """Write the point of the expert in this place into ``x``, and return what its last move cost."""
-    point = read_place(blocks, length, place, codes.FIELDS)
+    expert = find_expert(blocks, length, place)
     for i in range(d):
-        x[i] = point[i * WIDTH]
-    return read_place(blocks, length, place, codes.MOVED)[0]
+        x[i] = expert[(codes.FIELDS + i) * WIDTH]
+    return expert[codes.MOVED * WIDTH]
 
 
 def compare(q, g, at, d, move, weight, prices):

@@ -86,6 +86,15 @@ def smallest(x):
     return x
 
 
+def own_place():
+    """Return which of the threads of a block this is: on a processor there is one."""
+    return 0
+
+
+def wait():
+    """Go on when all threads of the block have come here; what they have written is then seen by all."""
+
+
 def root(x):
     """Return the square root."""
     return math.sqrt(x)

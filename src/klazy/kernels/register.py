@@ -133,17 +133,6 @@ def _call(builder, name, *values):
     return builder.call(function, values)
 
 
-def _log(builder, x):
-    """Take the logarithm lane by lane: a round takes few logarithms, and none is worth a polynomial."""
-    kind = ir.FunctionType(ir.DoubleType(), [ir.DoubleType()])
-    function = cgutils.get_or_insert_function(builder.module, kind, "llvm.log.f64")
-    result = x
-    for lane in range(LANES):
-        at = ir.Constant(ir.IntType(32), lane)
-        result = builder.insert_element(result, builder.call(function, [builder.extract_element(x, at)]), at)
-    return result
-
-
 def _select(builder, sign, x, y):
     """Return ``x`` where it compares like this with ``y``, else ``y``."""
     return builder.select(builder.fcmp_ordered(sign, x, y), x, y)
@@ -173,6 +162,19 @@ def _shift_to_power(builder, shifted):
     return builder.bitcast(bits, _VECTOR)
 
 
+def _shift_from_power(builder, x):
+    """Return the k for which x / 2^k is between the roots of 1/2 and of 2."""
+    bits = builder.sub(builder.bitcast(x, _WHOLES), ir.Constant(_WHOLES, [_ROOT_HALF_BITS] * LANES))
+    return builder.sitofp(builder.ashr(bits, ir.Constant(_WHOLES, [52] * LANES)), _VECTOR)
+
+
+def _divide_by_power(builder, x, k):
+    """Return x / 2^k for an integer k, exactly."""
+    whole = builder.shl(builder.fptosi(k, _WHOLES), ir.Constant(_WHOLES, [52] * LANES))
+    return builder.bitcast(builder.sub(builder.bitcast(x, _WHOLES), whole), _VECTOR)
+
+
+_ROOT_HALF_BITS = 0x3FE6A09E667F3BCD
 _LOG2_E = 1.4426950408889634
 # ln 2 in two parts; multiples of the first are exact.
 _LN2_HIGH = 6.93147180369123816490e-01
@@ -180,6 +182,8 @@ _LN2_LOW = 1.90821492927058770002e-10
 _TO_WHOLE = 1.5 * 2.0**52  # adding it rounds to an integer
 _POINTER = types.CPointer(float64)
 _power_of_two = _intrinsic(_shift_to_power, LANES_TYPE, LANES_TYPE)
+_power_in = _intrinsic(_shift_from_power, LANES_TYPE, LANES_TYPE)
+_without_power = _intrinsic(_divide_by_power, LANES_TYPE, LANES_TYPE, LANES_TYPE)
 
 
 @exact
@@ -205,6 +209,24 @@ def exp_of_register(z):
     return where(z > -708.0, value * _power_of_two(shifted), spread(0.0))
 
 
+@exact
+def log_of_register(x):
+    """Return log(x) of a normal number x, to the last digit: the series in (x - 1) / (x + 1), fitted as in Sun's fdlibm."""
+    k = _power_in(x)
+    f = _without_power(x, k) - 1.0
+    s = f / (f + 2.0)
+    z = s * s
+    rest = z * 1.479819860511658591e-01 + 1.531383769920937332e-01
+    rest = rest * z + 1.818357216161805012e-01
+    rest = rest * z + 2.222219843214978396e-01
+    rest = rest * z + 2.857142874366239149e-01
+    rest = rest * z + 3.999999999940941908e-01
+    rest = rest * z + 6.666666666666735130e-01
+    half = 0.5 * f * f
+    value = k * _LN2_HIGH - ((half - (s * (half + rest * z) + k * _LN2_LOW)) - f)
+    return where(x > 0.0, value, where(x == 0.0, spread(-np.inf), spread(np.nan)))
+
+
 _COMPILED = {
     "load": _intrinsic(lambda b, v, i: b.load(_address(b, v, i), align=8), LANES_TYPE, _POINTER, types.intp),
     "store": _intrinsic(
@@ -227,7 +249,7 @@ _COMPILED = {
     ),
     "size": _intrinsic(lambda b, x: _call(b, "fabs", x), LANES_TYPE, LANES_TYPE),
     "root": _intrinsic(lambda b, x: _call(b, "sqrt", x), LANES_TYPE, LANES_TYPE),
-    "log": _intrinsic(_log, LANES_TYPE, LANES_TYPE),
+    "log": log_of_register,
     "exp": exp_of_register,
     "anywhere": _intrinsic(lambda b, mask: _compare_bits(b, "!=", mask, 0), types.boolean, MASK_TYPE),
     "everywhere": _intrinsic(

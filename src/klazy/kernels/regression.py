@@ -1,15 +1,16 @@
 """The regression of a leader, and the forecasts that its experts get: the twin of klazy.learners.regression.
 
-All numbers are plain here, and sums are added in the order in which the specification adds them: what is solved for magnifies
-rounding errors. Features are next to each other, and so are horizons, so that loops over them vectorise.
+All numbers are plain here. Sums are added in the order in which the specification adds them, because what is solved for
+magnifies rounding errors. Features are next to each other, and so are horizons, so that loops over them vectorise. The threads
+of a GPU's block share a regression: each updates some of the coordinates, features and horizons.
 """
 
 from klazy.kernels import codes
 from klazy.kernels.binding import local, pointer
 from klazy.kernels.codes import REGRESSION_BANDS, REGRESSION_HORIZONS, REGRESSION_SLOTS
-from klazy.kernels.lane import called, exact
+from klazy.kernels.lane import called, exact, own_place, wait
 from klazy.kernels.rules import AHEAD
-from klazy.kernels.slots import WIDTH, D
+from klazy.kernels.slots import THREADS, WIDTH, D
 
 SQUARE = REGRESSION_BANDS * REGRESSION_BANDS
 SLOT_ROOM = 1 + REGRESSION_BANDS + REGRESSION_HORIZONS  # Numbers that are remembered for each coordinate.
@@ -71,22 +72,35 @@ def find_slot(known, d, spacing, number):
 def observe_regression(known, row, dim):
     """Learn from a row, and forecast the mean of the next ones for every horizon."""
     d = D if D > 0 else dim
+    place = own_place()
     n = int(known[codes.REGRESSION_SEEN]) + 1
-    known[codes.REGRESSION_SEEN] = n
-    add_row(known, row, n, d)
-    for h in range(REGRESSION_HORIZONS):
+    solves = n >= codes.REGRESSION_GROWTH * known[codes.REGRESSION_SOLVED] + 1.0
+    wait()  # until all have read
+    if place == 0:
+        known[codes.REGRESSION_SEEN] = n
+        if solves:
+            known[codes.REGRESSION_SOLVED] = n
+        add_row(known, row, n, d)
+    wait()
+    for h in range(place, REGRESSION_HORIZONS, THREADS):
         learn_pair(known, n, h, d)
-    for i in range(d):
+    wait()  # for features take the place of those that pairs began with
+    for i in range(place, d, THREADS):
         find_features(known, n, i, d)
-    for a in range(REGRESSION_BANDS):
+    wait()
+    for a in range(place, REGRESSION_BANDS, THREADS):
         add_square(known, n, a, d)
-    if is_due(known, n):
-        known[codes.REGRESSION_SOLVED] = n
-        for h in range(REGRESSION_HORIZONS):
+    wait()
+    if solves:
+        for h in range(place, REGRESSION_HORIZONS, THREADS):
             solve(known, n, h, d)
-    for i in range(d):
+    wait()
+    for i in range(place, d, THREADS):
         forecast(known, n, i, d)
-    copy_slots(known, n, d)
+    wait()
+    if place == 0:
+        copy_slots(known, n, d)
+    wait()
 
 
 @exact
@@ -183,12 +197,6 @@ def copy_slots(known, n, d):
             to = find_slot(known, d, j, n >> j)
             for at in range(SLOT_ROOM * d):
                 to[at] = slot[at]
-
-
-@exact
-def is_due(known, n):
-    """Return True if coefficients are solved for anew after this round."""
-    return n >= codes.REGRESSION_GROWTH * known[codes.REGRESSION_SOLVED] + 1.0
 
 
 @called

@@ -7,26 +7,17 @@ import numpy as np
 from klazy.kernels import codes
 from klazy.kernels.binding import Lane, link
 from klazy.kernels.coded import add_price, next_sigma, take_price
-from klazy.kernels.domains import DOMAINS, done_coordinate, newton_threshold, project_into, sorted_threshold
+from klazy.kernels.domains import (
+    DOMAINS,
+    done_coordinate,
+    keep_moves,
+    newton_threshold,
+    project_into,
+    sorted_threshold,
+)
 from klazy.kernels.lane import anywhere, load, peek, skip, spread, store, where
 from klazy.kernels.rules import FIRST_PLACED, RULES
-from klazy.kernels.slots import (
-    CODE,
-    KEEPS_SIGMA,
-    MAY_PLACE,
-    MAY_STAY,
-    MUST_PLACE,
-    D,
-    accept,
-    coordinate,
-    others,
-    place,
-    propose,
-    remember,
-    settle_done,
-    this,
-    threshold,
-)
+from klazy.kernels.slots import *
 
 
 def settle(x, y, u, d, p, shift, theta, move, prices):
@@ -62,9 +53,7 @@ def play_round(
     if MAY_STAY:
         for i in range(d):
             store(u, i, coordinate(load(y, i), load(u, i), i, d, p, shift, theta))
-        moves = accept(rule, x, own, s, u, d)
-        for i in range(d):
-            store(u, i, where(moves, load(u, i), load(x, i)))
+        keep_moves(x, u, d, accept(rule, x, own, s, u, d))
         paid = settle_done(x, y, u, d, p, shift, theta, move, prices)
     else:
         paid = settle(x, y, u, d, p, shift, theta, move, prices)

@@ -9,9 +9,9 @@ from typing import Any
 from klazy.kernels import codes
 from klazy.kernels.binding import local, pointer
 from klazy.kernels.codes import SEASON_PLACES
-from klazy.kernels.lane import called
+from klazy.kernels.lane import called, own_place, wait
 from klazy.kernels.rules import AHEAD, FALL, PERIODS, RISE
-from klazy.kernels.slots import DEPTH, IS_LONG, OUTLOOK, WIDTH, D, limit
+from klazy.kernels.slots import DEPTH, IS_LONG, OUTLOOK, THREADS, WIDTH, D, limit
 
 
 def find_ring(season, d):
@@ -36,63 +36,80 @@ def find_sums(ring, t, lap, rows, d):
 
 @called
 def observe_season(season, rows, g, apart, dim):
-    """Update the season with the moments g of a round; ``rows`` is the length of the ring, ``apart`` scratch."""
+    """Update the season with the moments g of a round; ``rows`` is the length of the ring, ``apart`` scratch.
+
+    The threads of a GPU's block share a season: each updates some of the lags, and the first all that is not of a lag.
+    """
     d = D if D > 0 else dim
+    if D > 0:
+        apart = local(D)  # It stays in registers.
     n = int(season[codes.SEASON_SEEN]) + 1
-    season[codes.SEASON_SEEN] = n
+    given = int(season[codes.SEASON_GIVEN])
+    known = int(season[codes.SEASON_PERIOD])
+    mean = pointer(season, codes.SEASON_HEAD)
+    covariances = pointer(mean, d)
     ring = find_ring(season, d)
     lap = find_lap(n, rows)
-    now = find_sums(ring, n, lap, rows, d)
     before = find_sums(ring, n - 1, lap, rows, d)
-    for i in range(DEPTH * d):
-        now[i] = before[i] + g[i]
-    given = int(season[codes.SEASON_GIVEN])
-    found = int(season[codes.SEASON_PERIOD])
+    now = find_sums(ring, n, lap, rows, d)
+    pace = 1.0 / min(n, codes.SEASON_MEMORY)  # of averages, in which the last rounds count most
+    offset = 0.0
+    product = 0.0
+    for i in range(d):
+        summed = before[i] + g[i]
+        row = summed - before[i]
+        middle = mean[i] + pace * (row - mean[i])
+        apart[i] = row - middle
+        offset += apart[i] * middle
+        product += apart[i] * summed
+    wait()  # until all have read
+    if own_place() == 0:
+        season[codes.SEASON_SEEN] = n
+        for i in range(DEPTH * d):
+            now[i] = before[i] + g[i]
+        if given == 0:
+            for i in range(d):
+                mean[i] += pace * ((now[i] - before[i]) - mean[i])
+    if given == 0:
+        for lag in range(own_place(), min(codes.SEASON_LAGS, n - 1) + 1, THREADS):
+            if THREADS > 1 and lag > 0:  # else it is known from the lag before
+                product = project(find_sums(ring, n - lag, lap, rows, d), apart, d)
+            earlier = project(find_sums(ring, n - lag - 1, lap, rows, d), apart, d)
+            covariances[lag] = (1.0 - pace) * covariances[lag] + pace * (product - earlier - offset)
+            product = earlier
+    wait()  # until all have written
+    found = known
     if given > 0:
         if n == given:
             found = given
-    else:
-        correlate(season, ring, now, before, n, lap, rows, apart, d)
-        if n % codes.SEASON_EVERY == 0:
-            found = find_period(pointer(season, codes.SEASON_HEAD + d), n, found)
-    if found != season[codes.SEASON_PERIOD]:
-        season[codes.SEASON_PERIOD] = found
-        season[codes.SEASON_CHANGED] = n
+    elif n % codes.SEASON_EVERY == 0:
+        found = find_period(covariances, pointer(ring, rows * (DEPTH * d)), n, known)
+    if found != known:
+        if own_place() == 0:
+            season[codes.SEASON_PERIOD] = found
+            season[codes.SEASON_CHANGED] = n
+        wait()
 
 
-def correlate(season, ring, now, before, n, lap, rows, apart, d):
-    """Update the mean row and the autocovariances, in which the last rounds count most."""
-    pace = 1.0 / min(n, codes.SEASON_MEMORY)
-    mean = pointer(season, codes.SEASON_HEAD)
-    covariances = pointer(mean, d)
-    offset = 0.0
-    product = 0.0
-    if D > 0:
-        apart = local(D)  # It stays in registers.
+def project(sums, apart, d):
+    """Project sums onto the difference of this round from the mean."""
+    along = 0.0
     for i in range(d):
-        row = now[i] - before[i]
-        mean[i] += pace * (row - mean[i])
-        apart[i] = row - mean[i]
-        offset += apart[i] * mean[i]
-        product += apart[i] * now[i]
-    lags = min(codes.SEASON_LAGS, n - 1)
-    for lag in range(lags + 1):
-        sums = find_sums(ring, n - lag - 1, lap, rows, d)
-        earlier = 0.0
-        for i in range(d):
-            earlier += apart[i] * sums[i]
-        covariances[lag] = (1.0 - pace) * covariances[lag] + pace * (product - earlier - offset)
-        product = earlier
+        along += apart[i] * sums[i]
+    return along
 
 
 @called
-def find_period(covariances, n, current):
-    """Find the lag at which autocorrelations come back highest, 0 if they do not."""
+def find_period(covariances, shared, n, current):
+    """Find the lag at which autocorrelations come back highest, 0 if they do not; ``shared`` is scratch of several threads."""
     if covariances[0] <= 0.0:
         return 0
-    r = local(SEASON_PLACES)
-    for lag in range(min(codes.SEASON_LAGS, n // 3) + 1):
+    r = shared
+    if THREADS == 1:
+        r = local(SEASON_PLACES)
+    for lag in range(own_place(), min(codes.SEASON_LAGS, n // 3) + 1, THREADS):
         r[lag] = correlation(covariances, lag, n)
+    wait()
     return choose_period(r, n, current)
 
 

@@ -14,26 +14,11 @@ from klazy.base.checks import LARGEST, SMALLEST
 from klazy.kernels import codes
 from klazy.kernels.binding import FLOAT, compile_kernel, hold, local, once, pointer
 from klazy.kernels.coded import energy_of, fill_sigmas, is_rooted
-from klazy.kernels.codes import OWN_ROOM
 from klazy.kernels.costs import COSTS, reward_moments
 from klazy.kernels.lane import exact
 from klazy.kernels.round import advance, link_round, play_round
 from klazy.kernels.rules import RULES
-from klazy.kernels.slots import (
-    DEPTH,
-    HINT,
-    IS_LINEAR,
-    KEEPS_RING,
-    TELLS_ROWS,
-    THE_RULE,
-    U_ROOM,
-    VECTOR_ROOM,
-    VECTORS,
-    Y_ROOM,
-    D,
-    reveal,
-    take_moments,
-)
+from klazy.kernels.slots import *
 
 STRETCH = 64  # rounds whose sigmas are made before they are played, and whose roots and sums follow after
 
@@ -98,26 +83,21 @@ def play_sequence(
     rounds = data.shape[0]
     d = D if D > 0 else data.shape[1]
     q = pointer(memory, 0)
-    x = pointer(memory, codes.FIELDS)
-    own = pointer(memory, codes.FIELDS + d)
-    s = pointer(memory, codes.OWN)
     behind = codes.FIELDS + (1 + count_vectors(q)) * d
     y = pointer(memory, behind + d)
     u = pointer(y, codes.MOMENTS * d)
     p = pointer(memory, behind + codes.SCRATCH * d)
     if D > 0:
-        x = local(D)
-        s = local(OWN_ROOM)
+        q = local(ROW_ROOM)
         y = local(Y_ROOM)
         u = local(U_ROOM)
-        for i in range(D):
-            x[i] = memory[codes.FIELDS + i]
-        for i in range(OWN_ROOM):
-            s[i] = memory[codes.OWN + i]
-    if D > 0 and not KEEPS_RING:
-        own = local(VECTOR_ROOM)
-        for i in range(VECTORS * D):
-            own[i] = memory[codes.FIELDS + D + i]
+        for i in range(ROW_ROOM):
+            q[i] = memory[i]
+    x = pointer(q, codes.FIELDS)
+    s = pointer(q, codes.OWN)
+    own = pointer(x, d)
+    if KEEPS_RING:
+        own = pointer(memory, codes.FIELDS + d)
     price_p = pointer(prices, 0)
     costs = pointer(cost_p, 0)
     points = pointer(xs, 0)
@@ -205,18 +185,12 @@ def play_sequence(
         hit += added
         t += n
         pending = moves[n]
-    if D > 0:
-        for i in range(D):
-            memory[codes.FIELDS + i] = x[i]
-        for i in range(OWN_ROOM):
-            memory[codes.OWN + i] = s[i]
-    if D > 0 and not KEEPS_RING:
-        for i in range(VECTORS * D):
-            memory[codes.FIELDS + D + i] = own[i]
-    memory[codes.T] = t
-    memory[codes.ENERGY] = energy
-    memory[codes.OLD_SIGMA] = old_sigma
-    memory[codes.START] = start
+    q[codes.T] = t
+    q[codes.ENERGY] = energy
+    q[codes.OLD_SIGMA] = old_sigma
+    q[codes.START] = start
+    for i in range(ROW_ROOM):
+        memory[i] = q[i]
     totals[0] = hit
     totals[1] = moved
     hold(scratch)
@@ -279,8 +253,16 @@ def choose_rule(rule: int, d: int) -> dict[str, Any]:
     """Choose what a driver of one run must know of its rule and of the rule's vectors."""
     chosen = list(RULES.values())[rule]
     hint = chosen.vectors.index("hint") if "hint" in chosen.vectors else -1
-    room = max(1, chosen.width * d)
-    about: dict[str, Any] = {"THE_RULE": rule, "VECTORS": chosen.width, "VECTOR_ROOM": room, "HINT": hint}
+    about: dict[str, Any] = {
+        "THE_RULE": rule,
+        "VECTORS": chosen.width,
+        "HINT": hint,
+        "KEEPS_RING": chosen.ring,
+    }
+    if d > 0:
+        # The places of a ring are found while it plays, so what is next to it cannot be in registers.
+        vectors = 0 if chosen.ring else chosen.width
+        about["ROW_ROOM"] = codes.FIELDS + (1 + vectors) * d
     if chosen.told is not None:
         about |= {"TELLS_ROWS": True, "take_moments": COSTS[chosen.told].moments}
-    return about | {"KEEPS_RING": chosen.ring}
+    return about

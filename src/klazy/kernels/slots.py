@@ -26,7 +26,7 @@ DEPTH = 1  # Moments of each coordinate: two for demands, the mean and the mean 
 
 THE_RULE = 0  # The code of the rule.
 VECTORS = 0  # Vectors that the rule keeps next to x.
-VECTOR_ROOM = 0  # Numbers in these vectors, where the dimension is a constant.
+ROW_ROOM = 0  # Numbers of a row that a run keeps in registers, where the dimension is a constant.
 KEEPS_RING = False  # Whether a ring of further vectors follows, as many as the rule's first parameter says.
 HINT = -1  # Which of the rule's vectors is the hint in force; -1 if there is none.
 MOVE_CODE = 0  # The code of the movement, in a batch.

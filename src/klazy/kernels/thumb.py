@@ -4,12 +4,11 @@ The runs of a block share the round and the length of their window; all else may
 that every kernel comes to the same decision.
 """
 
-import numpy as np
-
 from klazy.kernels import codes
 from klazy.kernels.demand import measure_spread
+from klazy.kernels.domains import keep_moves, project_into
 from klazy.kernels.lane import exact, larger, load, no_run, peek, root, size, skip, spread, store, where
-from klazy.kernels.slots import coordinate, lowest, threshold
+from klazy.kernels.slots import lowest
 
 # places among the rule's own numbers, in the order of THUMB below
 WINDOW = 0  # rounds in the window, 0 for all
@@ -86,15 +85,13 @@ def go_to_lowest(x, s, y, u, d, p):
 
 @exact
 def go_to_nearest(x, s, y, u, d, p):
-    shift, theta = threshold(y, u, d, p, spread(-np.inf))
+    project_into(y, u, d, p)
     here = spread(0.0)
     there = spread(0.0)
     for i in range(d):
         target = load(y, i)
-        z = coordinate(target, load(u, i), i, d, p, shift, theta)
-        store(u, i, z)
         here = here + (load(x, i) - target) * (load(x, i) - target)
-        there = there + (z - target) * (z - target)
+        there = there + (load(u, i) - target) * (load(u, i) - target)
     return go_if_it_may(x, s, u, d, 0.5 * here - 0.5 * there)
 
 
@@ -122,10 +119,8 @@ def go_if_it_may(x, s, u, d, saved):
     now = load(s, NOW)
     waited = now - load(s, LAST_MOVE) >= load(s, WAIT)
     moves = pays & waited & (most > load(s, LEAST))
-    for i in range(d):
-        store(u, i, where(moves, load(u, i), load(x, i)))
     store(s, LAST_MOVE, where(moves, now, load(s, LAST_MOVE)))
-    return moves
+    return keep_moves(x, u, d, moves)
 
 
 # ---- Fixed
