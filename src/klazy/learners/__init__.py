@@ -20,6 +20,7 @@ from klazy.learners.memory import Memory as Memory
 from klazy.learners.memory import MemoryGD
 from klazy.learners.presets import auto, sader, sader_k
 from klazy.learners.reluctant import Reluctant
+from klazy.learners.rolling import RollingMax, RollingQuantile
 from klazy.learners.sader import SAder
 from klazy.learners.seasonal import Seasonal
 from klazy.learners.thumb import (
@@ -49,6 +50,8 @@ __all__ = [
     "MovingAverage",
     "Periodic",
     "Reluctant",
+    "RollingMax",
+    "RollingQuantile",
     "SAder",
     "Seasonal",
     "auto",

@@ -16,7 +16,7 @@ import numpy as np
 
 from klazy import learners
 from klazy.base.checks import Array, InvalidInput
-from klazy.families import Family, Linear
+from klazy.families import Family, Linear, Pinball
 from klazy.kernels.codes import SEASON_LAGS
 from klazy.kernels.layout import find_missing_part
 from klazy.learners import Learner
@@ -46,6 +46,10 @@ GRADIENT_SAMPLE = 2000
 # Rounds for which a seasonal decision may serve, and periods of which a profile may be the mean, where both are chosen.
 SEASON_HORIZONS = (1, 2, 4, 8, 16, 32, 64, 128)
 AVERAGED_PERIODS = (2, 4, 8, 16)
+# The least and the largest headroom of a rolling maximum.
+HEADROOMS = (0.5, 2.0)
+# Quantiles of demand are tried around the one that is best where moving is free, which is at least the first of these.
+QUANTILES = (0.05, 0.95)
 # What a learner of somebody else may ask for by the names of its arguments.
 OFFERED = ("domain", "movement", "family", "costs", "move_cost")
 
@@ -156,6 +160,27 @@ def choose_seasons(facts: Facts) -> Axes | None:
     return axes
 
 
+def choose_headrooms(facts: Facts) -> Axes | None:
+    """Choose what a rolling maximum tries, for rows of demands or targets."""
+    if facts.family is None or not facts.family.near_rows:
+        return None
+    headrooms = np.geomspace(*HEADROOMS, facts.counts.second).tolist()
+    return {"window": choose_lags(facts.rounds, facts.counts.first), "headroom": headrooms}
+
+
+def choose_quantiles(facts: Facts) -> Axes | None:
+    """Choose what a rolling quantile tries, for rows of demands or targets: powers of the best one where moving is free."""
+    if facts.family is None or not facts.family.near_rows:
+        return None
+    best = 0.5
+    if isinstance(facts.family, Pinball):
+        prices = facts.family.short + facts.family.excess
+        best = float(np.mean(facts.family.short / np.where(prices > 0.0, prices, 1.0)))
+    best = min(max(best, QUANTILES[0]), QUANTILES[1])
+    powers = np.geomspace(4.0, 0.25, facts.counts.second)
+    return {"window": choose_lags(facts.rounds, facts.counts.first), "q": (best**powers).tolist()}
+
+
 def tune_by(**kinds: str) -> Callable[[Facts], Axes | None]:
     """Name the parameters of a contender and the kind of their values."""
     return partial(choose_axes, kinds)
@@ -239,6 +264,8 @@ CONTENDERS = (
     Contender("dead band", TUNED, learners.DeadBand, tune_by(window="lag", horizon="lag"), SIMPLE),
     Contender("minimum hold", TUNED, learners.MinimumHold, tune_by(window="lag", hold="lag"), SIMPLE),
     Contender("periodic", TUNED, learners.Periodic, tune_by(window="lag", every="lag"), SIMPLE),
+    Contender("rolling maximum", TUNED, learners.RollingMax, choose_headrooms, SIMPLE, REPLAY),
+    Contender("rolling quantile", TUNED, learners.RollingQuantile, choose_quantiles, SIMPLE, REPLAY),
     Contender("seasonal", TUNED, make_seasonal, choose_seasons, SIMPLE, REPLAY),
     Contender("GD", TUNED, learners.GD, tune_by(sigma="sigma"), GREEDY),
     Contender("LazyGD", TUNED, learners.LazyGD, tune_by(sigma="sigma"), LAZY),
