@@ -17,6 +17,7 @@ from klazy.kernels.codes import first_block, first_board
 from klazy.kernels.costs import COSTS
 from klazy.kernels.lane import *
 from klazy.kernels.register import REGISTER
+from klazy.kernels.plan import lend_levels, observe_plan
 from klazy.kernels.regression import lend_forecasts, observe_regression
 from klazy.kernels.round import advance, link_round
 from klazy.kernels.rules import RULES, SEASONAL_GIVEN
@@ -28,6 +29,7 @@ from klazy.kernels.slots import (
     IS_LINEAR,
     LEADS,
     OUTLOOK,
+    PLANNING,
     ROOM,
     SEASONAL,
     SEEN_ROOM,
@@ -389,6 +391,12 @@ def play_on(blocks, count, length, lead, X, g, d, head, program, work, noted):
     if AUTOREGRESSIVE >= 0:
         regression = pointer(lead, int(lead[codes.REGRESSION]))
         observe_regression(regression, told, d)
+    if PLANNING >= 0:
+        period = 0
+        if SEASONAL >= 0:
+            period = int(season[codes.SEASON_PERIOD])
+        regression = pointer(lead, int(lead[codes.REGRESSION]))
+        observe_plan(regression, told, period, d)
     if FORECASTS:
         if D > 0:
             outlook = local(OUTLOOK)
@@ -402,6 +410,8 @@ def play_on(blocks, count, length, lead, X, g, d, head, program, work, noted):
             clear(outlook, d)
         if AUTOREGRESSIVE >= 0 and int(peek(q, codes.RULE)) == AUTOREGRESSIVE:
             lend_forecasts(q, regression, outlook, d)
+        if PLANNING >= 0 and int(peek(q, codes.RULE)) == PLANNING:
+            lend_levels(q, regression, outlook, p, d)
         if SEASONAL >= 0 and int(peek(q, codes.RULE)) == SEASONAL:
             given = peek(q, codes.OWN + SEASONAL_GIVEN)
             moves = knows_period(given, season)
@@ -665,6 +675,8 @@ def choose_forecasts(
         if RULES[names[code]].led == "season":
             chosen["SEASONAL"] = code
             chosen["limit"] = choose_limit(set_code, names[code].endswith("straight"))
+        elif names[code] == "planning":
+            chosen["PLANNING"] = code
         elif RULES[names[code]].led == "regression":
             chosen["AUTOREGRESSIVE"] = code
     chosen["FORECASTS"] = len(chosen) > 2

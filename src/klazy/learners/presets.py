@@ -19,13 +19,14 @@ from klazy.learners.gd import GD, LazyGD
 from klazy.learners.klazy import KLazyGD
 from klazy.learners.leader import Leader
 from klazy.learners.memory import Decay, Forget, Full, Memory, MemoryGD
+from klazy.learners.planning import Planning, suits_plan
 from klazy.learners.reluctant import Reluctant
 from klazy.learners.sader import SELF_TUNED, SAder, harmonic_prior
 from klazy.learners.season import count_ring_rows
 from klazy.learners.seasonal import Seasonal
 from klazy.movement import L2Movement, Movement, SwitchFee, as_movement, suit_movement
 from klazy.schedules import ScaleFree, Schedule
-from klazy.sets import ConvexSet
+from klazy.sets import Box, ConvexSet
 from klazy.sets.base import check_bounded
 
 # The grid of auto: how far back experts look, for how many of these rounds a new point should serve, and the sums.
@@ -37,6 +38,10 @@ HORIZONS = (1, 2, 4, 8, 16)
 AVERAGED_PERIODS = (4, 16)
 # Its experts that learn to forecast: how many rounds they forecast.
 FORECAST_ROUNDS = tuple(2**i for i in range(codes.REGRESSION_HORIZONS))
+# Its experts that plan for demand: how many rounds ahead, and by how much they multiply what moving costs. With them every
+# second of the ratios will do.
+PLANNED_ROUNDS = (16, 256)
+FACTORS = (0.5, 1.0)
 # Its experts that use hints: how far back they look, and for how many rounds a new point should serve. Of one that serves a
 # single round the window does not matter.
 HINTED_GRID = ((1.0, 1.0), (4.0, 4.0), (16.0, 4.0), (16.0, 16.0), (64.0, 16.0), (64.0, 64.0), (256.0, 64.0))
@@ -452,7 +457,12 @@ def auto(
     known = family if family is None or family.has_forecast else None
     # On a set without a kernel each expert takes milliseconds.
     every = 1 if codes.code_of(domain) is not None else COARSE
-    grid = [(w, ratio * w) for w in WINDOWS[::every] for ratio in RATIOS[every - 1 :: every]]
+    ratios = RATIOS[every - 1 :: every]
+    plans = isinstance(known, Pinball) and isinstance(domain, Box) and suits_plan(planned)
+    plans = plans and domain.dim <= MOST_SEASONAL
+    if plans:
+        ratios = RATIOS[::COARSE]
+    grid = [(w, ratio * w) for w in WINDOWS[::every] for ratio in ratios]
     # Sums of demands have no kernel: the band of a stock would change in every round.
     sums = [] if isinstance(known, Pinball) else [(None, horizon) for horizon in SUMS[::every]]
     smoothed = [
@@ -476,6 +486,13 @@ def auto(
         learned = [
             Autoregressive(domain, planned, horizon, family=known, start=start)
             for horizon in FORECAST_ROUNDS[::every]
+        ]
+    if plans:
+        longest = None if period is None else max(np.atleast_1d(period).tolist())
+        learned = [
+            Planning(domain, planned, rounds, factor, family=known, period=longest, start=start)
+            for rounds in PLANNED_ROUNDS
+            for factor in FACTORS
         ]
     hinted = []
     if check_flag(hints, "hints"):
