@@ -11,6 +11,7 @@ from klazy.kernels.binding import local, pointer
 from klazy.kernels.codes import PLAN_BINS, PLAN_FEATURES, PLAN_SEGMENTS, REGRESSION_BANDS, REGRESSION_SLOTS
 from klazy.kernels.lane import called, exact
 from klazy.kernels.regression import eliminate
+from klazy.kernels.season import find_period
 from klazy.kernels.slots import WIDTH, D
 
 SQUARE = PLAN_FEATURES * PLAN_FEATURES
@@ -44,17 +45,27 @@ def find_shared(known, d):
     return pointer(known, codes.PLAN_HEAD + d + REGRESSION_BANDS + d * REGRESSION_BANDS)
 
 
+def find_middle(known, d):
+    """Return the mean of sums of a few rounds; their autocovariances follow it."""
+    return pointer(find_shared(known, d), FORESIGHT + d * PLAN_SEGMENTS)
+
+
+def find_slots(known, d):
+    """Return the slots of all segments."""
+    return pointer(find_middle(known, d), d + codes.SEASON_PLACES)
+
+
 def find_slot(known, d, j, number):
     """Return what a segment remembers of a round: of each coordinate the features and the forecast."""
     place = j * REGRESSION_SLOTS + number % REGRESSION_SLOTS
-    return pointer(find_shared(known, d), FORESIGHT + d * PLAN_SEGMENTS + place * d * REMEMBERED)
+    return pointer(find_slots(known, d), place * d * REMEMBERED)
 
 
 def find_sums(known, d, t):
     """Return the sums up to round t, one of those in the ring."""
     place = t & (int(known[codes.PLAN_ROWS]) - 1)
     slots = PLAN_SEGMENTS * REGRESSION_SLOTS * d * REMEMBERED
-    return pointer(find_shared(known, d), FORESIGHT + d * PLAN_SEGMENTS + slots + place * d)
+    return pointer(find_slots(known, d), slots + place * d)
 
 
 # ---- a round
@@ -82,10 +93,14 @@ def observe_plan(known, row, period, dim):
     d = D if D > 0 else dim
     n = int(known[codes.PLAN_SEEN]) + 1
     known[codes.PLAN_SEEN] = n
+    add_roots(known, row, n, d)
+    if n % codes.PLAN_STRIDE == 0:
+        correlate(known, n // codes.PLAN_STRIDE, d)
     given = int(known[codes.PLAN_GIVEN])
     if 0 < given and given <= n:
         period = given
-    add_roots(known, row, n, d)
+    elif period == 0:
+        period = int(known[codes.PLAN_PERIOD])
     for j in range(PLAN_SEGMENTS):
         if n % count_apart(j) == 0:
             learn_segment(known, n, j, d)
@@ -121,6 +136,35 @@ def add_roots(known, row, n, d):
         for k in range(REGRESSION_BANDS):
             mean[k] += pace * (number - mean[k])
             pace *= 0.5
+
+
+@called
+@exact
+def correlate(known, n, d):
+    """Look for a period in sums of a few rounds, of which this is number n."""
+    pace = 1.0 / min(n, codes.SEASON_MEMORY)
+    middle = find_middle(known, d)
+    covariances = pointer(middle, d)
+    now = find_sums(known, d, codes.PLAN_STRIDE * n)
+    before = find_sums(known, d, codes.PLAN_STRIDE * (n - 1))
+    offset = 0.0
+    product = 0.0
+    for i in range(d):
+        middle[i] += pace * (now[i] - before[i] - middle[i])
+    for i in range(d):
+        apart = now[i] - before[i] - middle[i]
+        offset += apart * middle[i]
+        product += now[i] * apart
+    for lag in range(min(codes.SEASON_LAGS, n - 1) + 1):
+        sums = find_sums(known, d, codes.PLAN_STRIDE * (n - lag - 1))
+        earlier = 0.0
+        for i in range(d):
+            earlier += sums[i] * (now[i] - before[i] - middle[i])
+        covariances[lag] = (1.0 - pace) * covariances[lag] + pace * (product - earlier - offset)
+        product = earlier
+    if n % codes.SEASON_EVERY == 0:
+        current = int(known[codes.PLAN_PERIOD]) // codes.PLAN_STRIDE
+        known[codes.PLAN_PERIOD] = 1.0 * codes.PLAN_STRIDE * find_period(covariances, n, current)
 
 
 @called

@@ -13,6 +13,7 @@ from klazy.base.checks import Array, InvalidInput
 from klazy.kernels import codes
 from klazy.kernels.codes import PLAN_BINS, PLAN_FEATURES, PLAN_SEGMENTS
 from klazy.learners.regression import BANDS, PACES, SLOTS, eliminate
+from klazy.learners.season import find_period
 
 # The segments of the rounds ahead: after which round each begins, and with which it ends.
 ENDS = 2 ** np.arange(PLAN_SEGMENTS)
@@ -82,6 +83,8 @@ class Plan:
             "counts": (PLAN_BINS,),
             "distribution": (PLAN_BINS + 1,),
             "forecasts": (dim, PLAN_SEGMENTS),
+            "middle": (dim,),
+            "covariances": (codes.SEASON_PLACES,),
             "slots": (PLAN_SEGMENTS, SLOTS, dim, PLAN_FEATURES + 1),
             "ring": (self.rows, dim),
         }
@@ -114,8 +117,6 @@ class Plan:
         known = known.copy()
         n = int(known[codes.PLAN_SEEN]) + 1
         known[codes.PLAN_SEEN] = n
-        if 0 < self.given <= n:
-            period = self.given
         row = row[: self.dim]
         roots = np.where(row < 0.0, -1.0, 1.0) * np.sqrt(np.abs(row))
         sums = self.read(known, "sums")
@@ -125,6 +126,12 @@ class Plan:
         self.read(known, "ring")[n % self.rows] = sums
         norms += PACES * (1.0 - norms)
         means += PACES * (roots[:, None] - means)
+        if n % codes.PLAN_STRIDE == 0:
+            self._correlate(known, n // codes.PLAN_STRIDE)
+        if 0 < self.given <= n:
+            period = self.given
+        elif period == 0:
+            period = int(known[codes.PLAN_PERIOD])
         due = np.flatnonzero(n % SPACINGS == 0)
         for j in due:
             self._learn(known, n, j)
@@ -147,6 +154,23 @@ class Plan:
                 slot = self.read(known, "slots")[j, n // SPACINGS[j] % SLOTS]
                 slot[:] = np.column_stack((features, forecast))
         return known
+
+    def _correlate(self, known: Array, n: int) -> None:
+        """Look for a period as :class:`~klazy.learners.season.Season` does, in sums of a few rounds, of which this is number n."""
+        pace = 1.0 / min(n, codes.SEASON_MEMORY)
+        lags = min(codes.SEASON_LAGS, n - 1)
+        sums = self.read(known, "ring")[codes.PLAN_STRIDE * (n - np.arange(lags + 2)) % self.rows]
+        middle = self.read(known, "middle")
+        middle += pace * (sums[0] - sums[1] - middle)
+        apart = sums[0] - sums[1] - middle
+        products = np.cumsum(sums * apart, axis=1)[:, -1]
+        offset = np.cumsum(apart * middle)[-1]
+        covariances = self.read(known, "covariances")
+        covariances *= 1.0 - pace
+        covariances[: lags + 1] += pace * (products[:-1] - products[1:] - offset)
+        if n % codes.SEASON_EVERY == 0:
+            current = int(known[codes.PLAN_PERIOD]) // codes.PLAN_STRIDE
+            known[codes.PLAN_PERIOD] = codes.PLAN_STRIDE * find_period(covariances, n, current)
 
     def _learn(self, known: Array, n: int, j: int) -> None:
         """Add the pair of features and target that ends with round n."""
@@ -215,10 +239,11 @@ class Plan:
 
     def check(self, known: Array) -> None:
         """Reject what this plan could not have left: kernels trust these numbers."""
-        n, solved, given, rows = known[: codes.PLAN_HEAD].tolist()
-        if not 0 <= solved <= n or n % 1 or given != self.given or rows != self.rows:
+        n, solved, given, rows, period = known[: codes.PLAN_HEAD].tolist()
+        fits = 0 <= solved <= n and 0 <= period <= n and given == self.given and rows == self.rows
+        if not fits or n % 1 or period % codes.PLAN_STRIDE:
             head = known[: codes.PLAN_HEAD]
-            raise InvalidInput(f"state.plan must come from a trace or agent of this learner, got {head}.")
+            raise InvalidInput(f"state.regression must come from a trace or agent of this learner, got {head}.")
 
 
 def take_root(level: float) -> float:

@@ -38,8 +38,7 @@ HORIZONS = (1, 2, 4, 8, 16)
 AVERAGED_PERIODS = (4, 16)
 # Its experts that learn to forecast: how many rounds they forecast.
 FORECAST_ROUNDS = tuple(2**i for i in range(codes.REGRESSION_HORIZONS))
-# Its experts that plan for demand: how many rounds ahead, and by how much they multiply what moving costs. With them every
-# second of the ratios will do.
+# Its experts that plan for demand: how many rounds ahead, and by how much they multiply what moving costs.
 PLANNED_ROUNDS = (16, 256)
 FACTORS = (0.5, 1.0)
 # Its experts that use hints: how far back they look, and for how many rounds a new point should serve. Of one that serves a
@@ -50,8 +49,9 @@ HINTED_GRID = ((1.0, 1.0), (4.0, 4.0), (16.0, 4.0), (16.0, 16.0), (64.0, 16.0), 
 LARGE = 1e5
 # Take every second value of the grid, in each direction, where an expert has no kernel.
 COARSE = 2
-# In more dimensions a season would fill more memory than all else.
+# In more dimensions a season, or a plan, would fill more memory than all else.
 MOST_SEASONAL = 64
+MOST_PLANNED = 16
 
 # The scales of ensemble_auto: sigma is 2^-i times the one for a comparator that stays.
 SCALES = (0, 1, 2, 3, 4, 6, 8, 10)
@@ -457,12 +457,7 @@ def auto(
     known = family if family is None or family.has_forecast else None
     # On a set without a kernel each expert takes milliseconds.
     every = 1 if codes.code_of(domain) is not None else COARSE
-    ratios = RATIOS[every - 1 :: every]
-    plans = isinstance(known, Pinball) and isinstance(domain, Box) and suits_plan(planned)
-    plans = plans and domain.dim <= MOST_SEASONAL
-    if plans:
-        ratios = RATIOS[::COARSE]
-    grid = [(w, ratio * w) for w in WINDOWS[::every] for ratio in ratios]
+    grid = [(w, ratio * w) for w in WINDOWS[::every] for ratio in RATIOS[every - 1 :: every]]
     # Sums of demands have no kernel: the band of a stock would change in every round.
     sums = [] if isinstance(known, Pinball) else [(None, horizon) for horizon in SUMS[::every]]
     smoothed = [
@@ -487,7 +482,8 @@ def auto(
             Autoregressive(domain, planned, horizon, family=known, start=start)
             for horizon in FORECAST_ROUNDS[::every]
         ]
-    if plans:
+    plans = isinstance(known, Pinball) and isinstance(domain, Box) and suits_plan(planned)
+    if plans and domain.dim <= MOST_PLANNED:
         longest = None if period is None else max(np.atleast_1d(period).tolist())
         learned = [
             Planning(domain, planned, rounds, factor, family=known, period=longest, start=start)
