@@ -291,9 +291,14 @@ UNCOMPILED: dict[str, Maker] = {
 }
 COMPILED = LEARNERS | THUMBS | ENSEMBLES
 EVERY_LEARNER = COMPILED | UNCOMPILED
+# It knows one kind of set and one family; see test_planning.py.
+PLANNING = kl.Planning(kl.Box([0.0, 0.0], [9.0, 9.0]), "l1", 16, family=kl.Pinball(4.0))
 examples_of(
     kl.types.Learner,
-    [make(domain, 1.0) for make in EVERY_LEARNER.values() for domain in (kl.L2Ball(2), kl.Simplex(2))],
+    [
+        PLANNING,
+        *(make(domain, 1.0) for make in EVERY_LEARNER.values() for domain in (kl.L2Ball(2), kl.Simplex(2))),
+    ],
 )
 
 

@@ -16,8 +16,8 @@ from klazy.kernels.coded import add_price, price_of, take_price
 from klazy.kernels.codes import first_block, first_board
 from klazy.kernels.costs import COSTS
 from klazy.kernels.lane import *
-from klazy.kernels.register import REGISTER
 from klazy.kernels.plan import lend_levels, observe_plan
+from klazy.kernels.register import REGISTER
 from klazy.kernels.regression import lend_forecasts, observe_regression
 from klazy.kernels.round import advance, link_round
 from klazy.kernels.rules import RULES, SEASONAL_GIVEN

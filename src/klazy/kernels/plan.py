@@ -97,7 +97,7 @@ def observe_plan(known, row, period, dim):
     if n % codes.PLAN_STRIDE == 0:
         correlate(known, n // codes.PLAN_STRIDE, d)
     given = int(known[codes.PLAN_GIVEN])
-    if 0 < given and given <= n:
+    if given > 0 and given <= n:
         period = given
     elif period == 0:
         period = int(known[codes.PLAN_PERIOD])

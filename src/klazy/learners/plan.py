@@ -156,7 +156,7 @@ class Plan:
         return known
 
     def _correlate(self, known: Array, n: int) -> None:
-        """Look for a period as :class:`~klazy.learners.season.Season` does, in sums of a few rounds, of which this is number n."""
+        """Look for a period in sums of a few rounds, of which this is number n, as Season does in rows."""
         pace = 1.0 / min(n, codes.SEASON_MEMORY)
         lags = min(codes.SEASON_LAGS, n - 1)
         sums = self.read(known, "ring")[codes.PLAN_STRIDE * (n - np.arange(lags + 2)) % self.rows]
@@ -243,7 +243,9 @@ class Plan:
         fits = 0 <= solved <= n and 0 <= period <= n and given == self.given and rows == self.rows
         if not fits or n % 1 or period % codes.PLAN_STRIDE:
             head = known[: codes.PLAN_HEAD]
-            raise InvalidInput(f"state.regression must come from a trace or agent of this learner, got {head}.")
+            raise InvalidInput(
+                f"state.regression must come from a trace or agent of this learner, got {head}."
+            )
 
 
 def take_root(level: float) -> float:

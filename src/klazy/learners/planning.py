@@ -162,7 +162,10 @@ class Planning(Learner[PlanningState]):
         forecast : None
             Nothing is left for a leader to move.
         """
-        x = [self._move(i, level, self.regression.foresee(known, i)) for i, level in enumerate(state.x.tolist())]
+        x = [
+            self._move(i, level, self.regression.foresee(known, i))
+            for i, level in enumerate(state.x.tolist())
+        ]
         return state._replace(t=state.t + 1, x=np.array(x)), None
 
     def _move(self, i: int, level: float, expected: Foresight) -> float:
