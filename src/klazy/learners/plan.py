@@ -132,7 +132,7 @@ class Plan:
             period = self.given
         elif period == 0:
             period = int(known[codes.PLAN_PERIOD])
-        due = np.flatnonzero(n % SPACINGS == 0)
+        due = np.flatnonzero(n % SPACINGS == 0).tolist()
         for j in due:
             self._learn(known, n, j)
         for j in due:

@@ -392,7 +392,8 @@ def auto(
 
     It follows one of 160 experts and changes over reluctantly (:class:`Leader`). Most are :class:`Reluctant`: they
     look back over 1, 2, 4, ..., 1024 rounds, and expect a new point to serve between a third of that time and 23 times as long;
-    five more look back over all rounds (not for pinball costs). Twelve are :class:`Seasonal`: they look for a period, and stay
+    five more look back over all rounds (not for pinball costs). For pinball costs on a box of up to 16 dimensions, with a
+    movement such as l1, four more are :class:`Planning`. Twelve are :class:`Seasonal`: they look for a period, and stay
     where they are as long as there is none (on sets of up to 64 dimensions; for demands or targets, ten). On a set without a
     kernel every second of each grid is left out. Neither horizon, nor size of the costs, nor how fast they change need be
     known.
@@ -484,9 +485,10 @@ def auto(
         ]
     plans = isinstance(known, Pinball) and isinstance(domain, Box) and suits_plan(planned)
     if plans and domain.dim <= MOST_PLANNED:
-        longest = None if period is None else max(np.atleast_1d(period).tolist())
+        # Of a short season more has passed.
+        shortest = min((season for season in seasons if season is not None), default=None)
         learned = [
-            Planning(domain, planned, rounds, factor, family=known, period=longest, start=start)
+            Planning(domain, planned, rounds, factor, family=known, period=shortest, start=start)
             for rounds in PLANNED_ROUNDS
             for factor in FACTORS
         ]
