@@ -194,8 +194,9 @@ class Contender:
     """A learner with the values to try for its parameters.
 
     ``kind`` says what it knows, ``style`` how it decides. ``make`` builds the learner from those facts that its arguments name,
-    and from its parameters. ``axes`` chooses the values to try, None where the contender does not play. ``study`` names the
-    only study it plays in, if it does not play in all.
+    and from its parameters. ``axes`` chooses the values to try, None where the contender does not play; in the arena it then
+    never moves. ``study`` names the only study it plays in, if it does not play in all, and ``since`` the first version of the
+    arena's suite with it.
     """
 
     name: str
@@ -204,6 +205,7 @@ class Contender:
     axes: Callable[[Facts], Axes | None] = _UNTUNED
     style: str = YOURS
     study: str = ""
+    since: str = "1"
 
     def bind(self, facts: Facts) -> Callable[..., Learner[Any]]:
         """Return the builder for a game, which takes the parameters alone."""
@@ -264,8 +266,8 @@ CONTENDERS = (
     Contender("dead band", TUNED, learners.DeadBand, tune_by(window="lag", horizon="lag"), SIMPLE),
     Contender("minimum hold", TUNED, learners.MinimumHold, tune_by(window="lag", hold="lag"), SIMPLE),
     Contender("periodic", TUNED, learners.Periodic, tune_by(window="lag", every="lag"), SIMPLE),
-    Contender("rolling maximum", TUNED, learners.RollingMax, choose_headrooms, SIMPLE, REPLAY),
-    Contender("rolling quantile", TUNED, learners.RollingQuantile, choose_quantiles, SIMPLE, REPLAY),
+    Contender("rolling maximum", TUNED, learners.RollingMax, choose_headrooms, SIMPLE, since="2"),
+    Contender("rolling quantile", TUNED, learners.RollingQuantile, choose_quantiles, SIMPLE, since="2"),
     Contender("seasonal", TUNED, make_seasonal, choose_seasons, SIMPLE, REPLAY),
     Contender("GD", TUNED, learners.GD, tune_by(sigma="sigma"), GREEDY),
     Contender("LazyGD", TUNED, learners.LazyGD, tune_by(sigma="sigma"), LAZY),

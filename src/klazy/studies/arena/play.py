@@ -16,14 +16,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from klazy.base.checks import Array, InvalidInput, integer
+from klazy.base.checks import Array, InvalidInput, integer, one_of
 from klazy.base.options import write_option
 from klazy.base.parallel import map_unordered
 from klazy.game.batch import run_batch
 from klazy.game.run import run
 from klazy.hindsight import best_fixed, offline_optimum
 from klazy.hindsight.optimum import GapNotReached
-from klazy.studies.arena.suite import SUITE_VERSION, Entry, Game, find_missing_data, list_games
+from klazy.studies.arena.suite import SUITE_VERSION, SUITES, Entry, Game, find_missing_data, list_games
 from klazy.studies.arena.table import Arena, GameOptimum, GameScore, PlayedGame
 from klazy.studies.contenders import (
     ARENA,
@@ -68,6 +68,7 @@ def play_suite(
     out: Path | None = None,
     jobs: int | None = None,
     progress: Progress | None = None,
+    suite: str = SUITE_VERSION,
 ) -> Arena:
     """Play all games, or those of some families, with all of klazy's contenders and your ``own``.
 
@@ -76,7 +77,7 @@ def play_suite(
     own : sequence of Contender, optional
         Further contenders; :func:`compare` makes them from learners. They are played every time, for their code may have
         changed.
-    seed, quick, only, jobs, progress
+    seed, quick, only, jobs, progress, suite
         As in :func:`compare`.
     out : Path, optional
         A folder for results: the same code does not play a game again.
@@ -88,12 +89,15 @@ def play_suite(
     """
     if jobs is not None:
         jobs = integer(jobs, "jobs", "Leave it out for all cores.")
+    one_of(suite, "suite", SUITES)
     entries = _choose_games(list_games(seed, quick=quick), only)
     absent = find_missing_data(entries)
     entries = [entry for entry in entries if entry.family not in absent]
     outside = list_outside()
     names = [contender.name for contender in own]
-    known = [contender for contender in list_contenders(ARENA) if contender.name not in names]
+    known = [
+        each for each in list_contenders(ARENA) if each.name not in names and int(each.since) <= int(suite)
+    ]
     contenders = [*known, *outside, *own]
     store = None
     played: dict[Entry, PlayedGame] = {}
@@ -119,7 +123,7 @@ def play_suite(
     if not outside:
         missing["PyNOL"] = "it is not installed"
     micros = _measure_times(games, contenders)
-    return Arena(games, contenders, seed, quick, tuple(only), micros, missing)
+    return Arena(games, contenders, seed, quick, tuple(only), micros, missing, suite)
 
 
 def _choose_games(entries: list[Entry], only: Sequence[str]) -> list[Entry]:
@@ -157,6 +161,7 @@ def compare(
     out: Path | str | None = None,
     jobs: int | None = None,
     progress: Progress | None = None,
+    suite: str = SUITE_VERSION,
 ) -> Arena:
     """Play your own learners against all of klazy's, over the arena's games.
 
@@ -177,6 +182,8 @@ def compare(
         How many processes play. Default: as many as there are cores.
     progress : callable, optional
         Called with the number of games done and of all games.
+    suite : str, optional
+        The version of the suite: ``"1"`` has the same games and fewer contenders. Default: the newest.
 
     Returns
     -------
@@ -192,7 +199,9 @@ def compare(
     """
     own = [make_own(learner) for learner in learners]
     folder = None if out is None else Path(out)
-    return play_suite(own, seed=seed, quick=quick, only=only, out=folder, jobs=jobs, progress=progress)
+    return play_suite(
+        own, seed=seed, quick=quick, only=only, out=folder, jobs=jobs, progress=progress, suite=suite
+    )
 
 
 def find_cache() -> Path | None:
@@ -258,11 +267,11 @@ def make_facts(game: Game) -> Facts:
 
 def play_contender(game: Game, facts: Facts, contender: Contender) -> GameScore:
     """Play all candidates through the whole game, those around the best of the first half too."""
-    if contender.name == FIXED:
+    axes = contender.axes(facts)
+    if contender.name == FIXED or axes is None:
         return _hold_still(game)
     if contender.kind == OTHER_PACKAGES:
         return _judge_points(game, _play_outside(contender.make, game, facts.largest))
-    axes = contender.axes(facts) or {}
     played: list[Array] = []
 
     def pay(points: list[Point]) -> Array:
@@ -342,10 +351,13 @@ def _compute_optimum(game: Game) -> GameOptimum:
 def _time_contender(
     game: Game, contender: Contender, parameters: dict[str, float], repeats: int = 3
 ) -> float:
-    """Return the microseconds of a round, the least of some runs; NaN for those who are not learners."""
+    """Return the microseconds of a round, the least of some runs; NaN for those who are not learners, or do not play."""
     if contender.name == FIXED or contender.kind == OTHER_PACKAGES:
         return float("nan")
-    learner = contender.make_learner(make_facts(game), **parameters)
+    facts = make_facts(game)
+    if contender.axes(facts) is None:
+        return float("nan")
+    learner = contender.make_learner(facts, **parameters)
     taken = []
     for _ in range(repeats):
         began = perf_counter()

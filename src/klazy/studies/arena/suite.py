@@ -1,7 +1,7 @@
 """The games of the arena: which there are, and how each is made from its name alone.
 
-A suite is fixed: a change to what any game is made of takes a new :data:`SUITE_VERSION`. Games of one sequence differ in the
-price of moving alone.
+A suite is fixed: a change to what any game is made of, or to who plays, takes a new version. Games of one sequence differ in
+the price of moving alone. Version 2 has the games of version 1, and two more contenders, for demands and targets.
 """
 
 import itertools
@@ -18,7 +18,8 @@ from klazy.movement import L1Movement, L2Movement, Movement, TVMovement
 from klazy.sequences import corrupted, stochastic
 from klazy.sets import Box, CappedSimplex, ConvexSet, L2Ball, Simplex
 
-SUITE_VERSION = "1"
+SUITES = ("1", "2")
+SUITE_VERSION = SUITES[-1]
 RELATIVE_PRICES = (
     0.1,
     0.3,
