@@ -170,6 +170,7 @@ PLAN_SEGMENTS = 9  # of the rounds ahead: 1, 2, 3 to 4, 5 to 8, ..., 129 to 256
 PLAN_FEATURES = REGRESSION_BANDS + 1
 PLAN_PERIODS = 4  # over which the season is averaged
 PLAN_LEAST_ROWS = 4096  # in the ring
+PLAN_NUMBERS = 65536  # in a longer ring, unless a single period needs more
 PLAN_STRIDE = 4  # rounds that are taken together when it looks for a long period
 PLAN_BINS = 112  # of errors, each an eighth wide; the first begins at PLAN_LOW
 PLAN_BIN = 0.125
