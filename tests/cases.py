@@ -233,6 +233,11 @@ THUMBS: dict[str, Maker] = {
     "DeadBand": lambda domain, sigma, **options: kl.DeadBand(domain, kl.L1Movement(0.5), 2.0, 4, **options),
     "Fixed": lambda domain, sigma, **options: kl.Fixed(domain, **options),
 }
+# They take rows for levels, so that they move neither with the set nor with zero rows.
+ROLLING: dict[str, Maker] = {
+    "RollingMax": lambda domain, sigma, **options: kl.RollingMax(domain, 3, 1.2, **options),
+    "RollingQuantile": lambda domain, sigma, **options: kl.RollingQuantile(domain, 3, 0.8, **options),
+}
 # They try points around their own, which has to keep away from the set's boundary.
 BANDITS: dict[str, Maker] = {
     f"Bandit {points}": lambda domain, sigma, points=points, **options: kl.contrib.Bandit(
@@ -242,6 +247,7 @@ BANDITS: dict[str, Maker] = {
 }
 UNCOMPILED: dict[str, Maker] = {
     **RELUCTANT,
+    **ROLLING,
     "Seasonal": lambda domain, sigma, **options: kl.Seasonal(
         domain, movement_for(domain), None, 2, period=3, **options
     ),
@@ -288,9 +294,14 @@ UNCOMPILED: dict[str, Maker] = {
 }
 COMPILED = LEARNERS | THUMBS | ENSEMBLES
 EVERY_LEARNER = COMPILED | UNCOMPILED
+# It knows one kind of set and one family; see test_planning.py.
+PLANNING = kl.Planning(kl.Box([0.0, 0.0], [9.0, 9.0]), "l1", 16, family=kl.Pinball(4.0))
 examples_of(
     kl.types.Learner,
-    [make(domain, 1.0) for make in EVERY_LEARNER.values() for domain in (kl.L2Ball(2), kl.Simplex(2))],
+    [
+        PLANNING,
+        *(make(domain, 1.0) for make in EVERY_LEARNER.values() for domain in (kl.L2Ball(2), kl.Simplex(2))),
+    ],
 )
 
 

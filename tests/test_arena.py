@@ -40,7 +40,7 @@ from klazy.studies.contenders import (
     make_own,
 )
 
-GAMES = Path(__file__).with_name("arena.json")  # of version 1
+GAMES = Path(__file__).with_name("arena.json")  # of versions 1 and 2
 
 
 def choose_four(facts):
@@ -68,7 +68,7 @@ def tiny(monkeypatch, tmp_path):
 class TestTheSuite:
     def test_a_version_has_the_same_games_for_ever(self):
         """The size of its rows and the price of moving: whoever changes a game needs a new version, and a new file."""
-        assert SUITE_VERSION == "1"
+        assert SUITE_VERSION == "2"
         told = {}
         for entry in list_games(7):
             if entry.price == 3.0 and entry.seed != 8 and entry.family != "stocks":
@@ -158,6 +158,19 @@ class TestContenders:
             assert {"GD", "k-lazyGD", "dead band", "periodic", "auto"} <= set(names)
             assert len(set(names)) == len(names)
             assert names == [each.name for each in CONTENDERS if each.study != other]
+
+    def test_version_1_has_fewer_contenders_and_whoever_does_not_play_never_moves(self, tiny, monkeypatch):
+        new = next(each for each in CONTENDERS if each.name == "rolling maximum")
+        monkeypatch.setattr(play, "list_contenders", lambda study: [*SMALL, new])
+        found = tiny(suite="1")
+        assert new.name not in found.names
+        assert found.to_dict()["suite"] == "1"
+        costs = tiny().games[0].outcomes
+        assert costs[new.name] == costs[FIXED]
+        game = Entry("demand", "regimes", 1.0, 0, 120).make()
+        assert set(play_contender(game, make_facts(game), new).parameters) == {"window", "headroom"}
+        with pytest.raises(InvalidInput, match="suite must be one of '1', '2', got '3'"):
+            tiny(suite="3")
 
     def test_a_learner_is_told_what_it_names(self):
         def mine(movement, domain):

@@ -13,6 +13,7 @@ import klazy as kl
 from cases import flattened
 from klazy.kernels import codes
 from klazy.kernels.demand import tail_of
+from klazy.learners.planning import suits_plan
 from test_seasonal import draw_waves
 
 JIT_OFF = os.environ.get("NUMBA_DISABLE_JIT") == "1"
@@ -64,6 +65,8 @@ def make_leader(domain: kl.types.ConvexSet, movement: Any, family: kl.types.Fami
             experts += [kl.Seasonal(domain, movement, horizon, periods, **told) for periods in (2, 8)]
     if not isinstance(family, kl.Pinball):
         experts += [kl.contrib.Autoregressive(domain, movement, horizon, **told) for horizon in (2, 32)]
+    if isinstance(domain, kl.Box) and isinstance(family, kl.Pinball) and suits_plan(movement):
+        experts += [kl.Planning(domain, movement, rounds, 0.5, family=family) for rounds in (1, 16, 256)]
     return kl.Leader(experts, movement, guard=movement.degree == 1.0, **told)
 
 
@@ -81,6 +84,31 @@ def test_kernel_and_step_agree_in_every_cell(domain, movement, family):
     for ours, theirs in zip(flattened(compiled.state), flattened(step.state), strict=True):
         np.testing.assert_allclose(ours, theirs, rtol=1e-11, atol=1e-11)
     assert any(np.ptp(state.x) > 0.0 for state in step.state.experts)
+
+
+# Products of features are added in the order of the specification, so that what is solved for has the same bits.
+@pytest.mark.parametrize("d", [1, 3, 9])
+def test_plans_agree_bit_for_bit(d):
+    """In lanes, and beyond eight dimensions; the period of 40 rounds is one that only the plan looks for."""
+    rounds = 140 if JIT_OFF else 700
+    rng = np.random.default_rng(3)
+    waves = np.sin(2.0 * np.pi * np.arange(rounds)[:, None] / 40.0 + np.arange(d))
+    rows = rng.poisson(20.0 * np.exp(0.5 * waves)).astype(float)
+    domain = kl.Box(np.zeros(d), np.full(d, 60.0))
+    movement = kl.AsymmetricMovement(1.0, up=1.0, down=2.0)
+    told: dict[str, Any] = {"family": kl.Pinball(4.0, 1.0)}
+    experts: list[Any] = [kl.Reluctant(domain, movement, 4.0, 4.0, **told)]
+    experts += [
+        kl.Planning(domain, movement, rounds, c, **told) for rounds in (1, 16, 256) for c in (0.5, 2.0)
+    ]
+    learner = kl.Leader(experts, movement, **told)
+    compiled, step = (
+        kl.run(learner, kl.PinballCosts(rows, 4.0, 1.0), engine=way) for way in ("compiled", "step")
+    )
+    np.testing.assert_allclose(compiled.x, step.x, rtol=0, atol=AGREE * 60.0)
+    assert np.array_equal(compiled.state.regression, step.state.regression)
+    for ours, theirs in zip(compiled.state.experts[1:], step.state.experts[1:], strict=True):
+        assert np.array_equal(ours.x, theirs.x)
 
 
 # As whole runs and side by side, on the set of the paper's own experiment; as plain Python also elsewhere.

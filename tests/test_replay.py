@@ -51,6 +51,7 @@ from test_live import feed
 
 pytestmark = pytest.mark.xdist_group("replay")  # one worker compiles what all of it needs
 NAMES = [contender.name for contender in list_contenders(REPLAY)]
+ROLLING = {"rolling maximum", "rolling quantile"}
 
 
 def written(folder: Path, text: str, name: str = "trace.csv") -> Path:
@@ -474,7 +475,7 @@ class TestAContender:
 
     def test_has_no_seasons_where_a_move_costs_a_fee(self):
         rows = rows_for("linear", 40)
-        for movement, missing in (("fee", {"seasonal"}), ("l2", set())):
+        for movement, missing in (("fee", {"seasonal", *ROLLING}), ("l2", ROLLING)):
             of = make_setup(5, movement=movement)
             contenders = list_tunables(of, rows, iter([rows]), 80)
             assert {contender.name for contender in contenders} == set(NAMES) - missing
@@ -1109,7 +1110,8 @@ class TestTheAnswer:
             {},
         ]
         shown = {score.name for score in report.scores}
-        assert set(NAMES) - {"seasonal"} == shown < set(LOOKS)  # noise has no season
+        # Noise has no season, and rows of linear costs are no demands.
+        assert set(NAMES) - {"seasonal", *ROLLING} == shown < set(LOOKS)
         assert len({look["color"] for look in LOOKS.values()}) == len(LOOKS)
         assert report.decisions.columns == ["row", "c0", "c1", "c2", "c3", "c4"]
         assert report.decisions["row"].to_list() == list(range(401, 801))

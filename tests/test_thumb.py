@@ -175,6 +175,38 @@ def test_fixed_never_moves_whatever_the_costs():
         assert trace.totals.switching == 0.0
 
 
+def make_rolling(window):
+    """One of each rolling rule."""
+    family = kl.Pinball(4.0, 1.0)
+    return [
+        kl.RollingMax(BOX, window, 1.3, family=family),
+        *(kl.RollingQuantile(BOX, window, q, family=family) for q in (0.0, 0.37, 0.8, 1.0)),
+    ]
+
+
+@given(window=st.one_of(st.integers(1, 9), st.just(N - 1), st.just(2 * N)), cut=st.integers(1, N - 1))
+def test_rolling_rules_play_what_numpy_says_in_pieces_and_round_by_round(window, cut):
+    rows = rows_for(kl.Pinball())
+    costs = kl.PinballCosts(rows, 4.0, 1.0)
+    for learner in make_rolling(window):
+        step = kl.run(learner, costs, engine="step")
+        x = [learner.domain.start]
+        for t in range(1, N):
+            past = rows[max(0, t - window) : t]
+            level = (
+                1.3 * past.max(axis=0)
+                if isinstance(learner, kl.RollingMax)
+                else np.quantile(past, learner.q, axis=0)
+            )
+            x.append(np.clip(level, 0.0, 4.0))
+        np.testing.assert_allclose(step.x, x, rtol=1e-14, atol=1e-14)
+        first = run_by_rows(learner, learner.family.costs(rows[:cut]))
+        second = run_by_rows(learner, learner.family.costs(rows[cut:]), state=first.state)
+        assert np.array_equal(np.vstack((first.x, second.x)), step.x)
+        for one, other in zip(second.state, step.state, strict=True):
+            assert np.array_equal(one, other)
+
+
 def test_an_ensemble_takes_rules_of_thumb():
     g = rows_for(kl.Linear())
     ensemble = kl.SAder(
@@ -212,6 +244,10 @@ def test_a_subclass_with_a_step_of_its_own_is_not_played_by_rows():
         (lambda: kl.LastValue(SIMPLEX, family="linear"), "family must be a Family such as Quadratic(), got 'linear'."),  # pyright: ignore[reportArgumentType]
         (lambda: kl.SAder([kl.GD(BOX, 1.0), kl.LastValue(BOX, family=kl.Quadratic())]).init(),
          "The experts of SAder must take gradients, but experts[1].family is Quadratic(). Use Leader."),
+        (lambda: kl.RollingMax(SIMPLEX, 3, family=kl.LogWealth()),
+         "family must be one whose rows are demands or targets, such as Pinball(), got LogWealth()."),
+        (lambda: kl.RollingMax(SIMPLEX, 3, 0.0), "headroom must be above 0, got 0.0."),
+        (lambda: kl.RollingQuantile(SIMPLEX, 3, 1.2), "q must be from 0 to 1, got 1.2."),
         (lambda: kl.Fixed(3), "domain must be a ConvexSet such as L2Ball(5), got 3."),  # pyright: ignore[reportArgumentType]
         (lambda: kl.Fixed(SIMPLEX, start=[1.0, 1.0, 1.0]), "start must be in Simplex(dim=3), got [1.0, 1.0, 1.0]."),
         (lambda: kl.Pinball([]), "short must be a number or one per coordinate, none negative, got []."),

@@ -35,6 +35,9 @@ def arena(
     ] = None,
     trust: Trust = False,
     only: Annotated[list[str] | None, option("Play this family of games; repeatable.", "all")] = None,
+    suite: Annotated[
+        str | None, option("Play this version of the suite: 1 has fewer contenders.", "newest")
+    ] = None,
     out: Annotated[Path, option("Folder for results and the page arena.html.", True)] = ARENA_FOLDER,
     jobs: Jobs = None,
     as_json: Json = False,
@@ -49,7 +52,7 @@ def arena(
       klazy arena --fresh 1000
       klazy arena --quick --learner mine:Mine --trust
     """  # fmt: skip
-    from klazy.studies.arena import play_suite
+    from klazy.studies.arena import SUITE_VERSION, play_suite
     from klazy.studies.arena.page import describe_ranking, make_arena_page, warn
     from klazy.studies.arena.table import shorten_ranking
     from klazy.studies.contenders import import_own
@@ -66,6 +69,7 @@ def arena(
                 out=out,
                 jobs=jobs,
                 progress=lambda done, total: update(completed=done, total=total),
+                suite=suite or SUITE_VERSION,
             )
         except WorkerLost as lost:
             message = f"A worker died ({lost}). Retry with fewer --jobs; finished games are stored."

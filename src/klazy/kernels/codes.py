@@ -163,6 +163,28 @@ REGRESSION_LEAST = (
     1e-9  # of a ridge, relative to all squared features: targets of long horizons may yet be all alike
 )
 
+# the vector of a plan: these numbers, then the arrays that klazy.learners.plan lists
+PLAN_SEEN = 0  # rounds
+PLAN_SOLVED = 1  # the round in which coefficients were found
+PLAN_GIVEN = 2  # the period if it was given, else 0
+PLAN_ROWS = 3  # rounds in the ring, a power of two
+PLAN_PERIOD = 4  # a long period that it has found itself, 0 while there is none
+PLAN_HEAD = 5
+PLAN_SEGMENTS = 9  # of the rounds ahead: 1, 2, 3 to 4, 5 to 8, ..., 129 to 256
+PLAN_FEATURES = REGRESSION_BANDS + 1
+PLAN_PERIODS = 4  # over which the season is averaged
+PLAN_LEAST_ROWS = 4096  # in the ring
+PLAN_NUMBERS = 65536  # in a longer ring, unless a single period needs more
+PLAN_STRIDE = 4  # rounds that are taken together when it looks for a long period
+PLAN_BINS = 112  # of errors, each an eighth wide; the first begins at PLAN_LOW
+PLAN_BIN = 0.125
+PLAN_LOW = -6.0
+PLAN_PRIOR = 20.0  # errors that are counted as if they had been seen
+PLAN_SPREAD = 1.2533  # of a normal number's mean size is its standard deviation
+PLAN_SHARPEST = 1e-6  # of the box: no forecast counts as better
+PLAN_NEAR = 1e-3  # of a standard deviation is how exactly a level is found
+PLAN_TURNS = 60  # in this search at most
+
 
 def constant_dim(d: int) -> int:
     """Return the dimension that a kernel knows as a constant, or 0 for one that takes any."""

@@ -16,6 +16,7 @@ from klazy.kernels.coded import add_price, price_of, take_price
 from klazy.kernels.codes import first_block, first_board
 from klazy.kernels.costs import COSTS
 from klazy.kernels.lane import *
+from klazy.kernels.plan import lend_levels, observe_plan
 from klazy.kernels.register import REGISTER
 from klazy.kernels.regression import has_evidence, lend_forecasts, observe_regression
 from klazy.kernels.round import advance, link_round
@@ -371,6 +372,11 @@ def play_on(blocks, count, length, lead, known, X, g, d, head, program, work, no
         observe_season(season, rows, told, v, d)
     if AUTOREGRESSIVE >= 0:
         observe_regression(known, told, d)
+    if PLANNING >= 0:
+        period = 0
+        if SEASONAL >= 0:
+            period = int(season[codes.SEASON_PERIOD])
+        observe_plan(known, told, period, d)
     if FORECASTS:
         if D > 0:
             outlook = local(OUTLOOK)
@@ -384,6 +390,8 @@ def play_on(blocks, count, length, lead, known, X, g, d, head, program, work, no
             clear(outlook, d)
         if AUTOREGRESSIVE >= 0 and int(peek(q, codes.RULE)) == AUTOREGRESSIVE:
             lend_forecasts(q, known, outlook, d)
+        if PLANNING >= 0 and int(peek(q, codes.RULE)) == PLANNING:
+            lend_levels(q, known, outlook, p, d)
         if SEASONAL >= 0 and int(peek(q, codes.RULE)) == SEASONAL:
             given = peek(q, codes.OWN + SEASONAL_GIVEN)
             moves = knows_period(given, season)
@@ -650,6 +658,8 @@ def choose_forecasts(
         if RULES[names[code]].led == "season":
             chosen["SEASONAL"] = code
             chosen["limit"] = choose_limit(set_code, names[code].endswith("straight"))
+        elif names[code] == "planning":
+            chosen["PLANNING"] = code
         elif RULES[names[code]].led == "regression":
             chosen["AUTOREGRESSIVE"] = code
     chosen["FORECASTS"] = len(chosen) > 2

@@ -221,20 +221,27 @@ def solve(known, n, h, d):
         for c in range(REGRESSION_BANDS):
             rows[c * REGRESSION_BANDS + c] += ridge
             b[c] = products[c]
-        for c in range(REGRESSION_BANDS):
-            for r in range(c + 1, REGRESSION_BANDS):
-                row = pointer(rows, r * REGRESSION_BANDS)
-                share = row[c] / rows[c * REGRESSION_BANDS + c]
-                for k in range(c + 1, r + 1):
-                    row[k] -= share * rows[k * REGRESSION_BANDS + c]
-                b[r] -= share * b[c]
+        eliminate(rows, b, REGRESSION_BANDS)
         coefficients = find_coefficients(known, d)
-        for back in range(REGRESSION_BANDS):
-            c = REGRESSION_BANDS - 1 - back
-            b[c] /= rows[c * REGRESSION_BANDS + c]
+        for c in range(REGRESSION_BANDS):
             coefficients[c * REGRESSION_HORIZONS + h] = b[c]
-            for r in range(c):
-                b[r] -= rows[c * REGRESSION_BANDS + r] * b[c]
+
+
+@exact
+def eliminate(rows, b, count):
+    """Solve equations by elimination; of the symmetric matrix only what is below the diagonal is read."""
+    for c in range(count):
+        for r in range(c + 1, count):
+            row = pointer(rows, r * count)
+            share = row[c] / rows[c * count + c]
+            for k in range(c + 1, r + 1):
+                row[k] -= share * rows[k * count + c]
+            b[r] -= share * b[c]
+    for back in range(count):
+        c = count - 1 - back
+        b[c] /= rows[c * count + c]
+        for r in range(c):
+            b[r] -= rows[c * count + r] * b[c]
 
 
 @exact

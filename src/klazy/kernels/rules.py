@@ -335,6 +335,12 @@ def led(x, own, s, g, h, y, d, sigma, step, old, starts):
     return spread(0.0)
 
 
+def take_level(x, s, y, u, d, p):
+    for i in range(d):
+        store(u, i, load(y, i))
+    return moved_from(x, u, d)
+
+
 def find_scale(s):
     """Return the factor of prices that are compared with the forecast times n2: n2, or 1 if all rounds count."""
     return where(load(s, KEPT) < 1.0, load(s, N2), spread(1.0))
@@ -542,6 +548,10 @@ def list_movers() -> dict[str, Rule]:
     return found
 
 
+PLANNING_FIELDS: dict[str, Any] = {
+    "parameters": ("segments", "rise", "fall", "mover.short", "mover.excess"),
+    "led": "regression",
+}
 THUMB_FIELDS: dict[str, Any] = {
     "vectors": ("total",),
     "scalars": ("t", "moved"),
@@ -560,6 +570,7 @@ RULES = {
         mirror, remember=mirror_remember, place=mirror_fill, vectors=("z", "n", "hint"), parameters=("least",)
     ),
     **list_movers(),
+    "planning": Rule(led, place=take_level, told=codes.PINBALL, depth=2, **PLANNING_FIELDS),
     "thumb": Rule(thumb.average, place=thumb.go_to_lowest, **THUMB_FIELDS),
     "thumb_target": Rule(thumb.average, place=thumb.go_to_nearest, told=codes.QUADRATIC, **THUMB_FIELDS),
     "thumb_demand": Rule(

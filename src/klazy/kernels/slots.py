@@ -38,6 +38,7 @@ LEADS = False  # Whether the kernel plays leaders, not ensembles.
 SEASONAL = -1  # The code of the rule of seasonal experts; -1 if there are none.
 FORECASTS = False  # Whether a leader forecasts for some of its experts.
 AUTOREGRESSIVE = -1  # The code of the rule of autoregressive experts; -1 if there are none.
+PLANNING = -1  # The code of the rule of planning experts; -1 if there are none.
 OUTLOOK = 0  # Numbers in the forecasts of a leader, for every lane.
 VECTOR = 0  # Numbers of a vector, on a GPU.
 THREADS = 1  # Threads of a block, on a GPU.

@@ -11,6 +11,8 @@ from klazy.families import Family, Linear
 from klazy.kernels import codes
 from klazy.learners.autoregressive import Autoregressive
 from klazy.learners.base import Learner
+from klazy.learners.plan import Plan
+from klazy.learners.planning import Planning
 from klazy.learners.regression import Regression
 from klazy.learners.reluctant import Reluctant
 from klazy.learners.sader import (
@@ -39,7 +41,7 @@ class LeaderState(NamedTuple):
     ``mixed``, ``log_w``, ``losses`` and ``Delta`` are the ensemble's point, log weights, losses and what its weights have
     lost; ``excess`` is what was paid more than the ensemble would have, ``guarding`` is 1 while the ensemble is
     played, and ``mark`` the Delta at which that began. ``season`` is what its seasonal experts know, and ``regression`` what
-    its autoregressive ones know, once for all of them.
+    its autoregressive or planning ones know, once for all of them.
     """
 
     t: int
@@ -176,8 +178,8 @@ class Leader(Learner[LeaderState]):
         return join_seasons([expert.season for expert in self._find_sharing("season")])
 
     @cached_property
-    def regression(self) -> Regression | None:
-        """What its autoregressive experts know, if all see the rows that it sees."""
+    def regression(self) -> Regression | Plan | None:
+        """What its autoregressive or planning experts know, if all see the rows that it sees."""
         sharing = self._find_sharing("regression")
         return sharing[0].regression if sharing else None
 
@@ -341,11 +343,14 @@ class Leader(Learner[LeaderState]):
 
     def _observe(self, state: LeaderState, g: Array) -> LeaderState:
         """Update what the leader knows for its experts with the row of a round."""
-        for name in ("season", "regression"):
-            source = getattr(self, name)
-            if source is not None:
-                seen = g if self.curved is None else self.curved.moments(g)
-                state = state._replace(**{name: source.observe(getattr(state, name), seen)})
+        seen = g if self.curved is None else self.curved.moments(g)
+        period = 0
+        if self.season is not None:
+            season = self.season.observe(state.season, seen)
+            period = int(season[codes.SEASON_PERIOD])
+            state = state._replace(season=season)
+        if self.regression is not None:
+            state = state._replace(regression=self.regression.observe(state.regression, seen, period))
         return state
 
     def _step_experts(
@@ -360,7 +365,7 @@ class Leader(Learner[LeaderState]):
             if expert.family is None or expert.family != self.family:
                 row = told[i]
                 guess = None if hint is None else self._slope(points[i], hint)
-            if isinstance(expert, Seasonal | Autoregressive) and self._shares(expert):
+            if isinstance(expert, Seasonal | Autoregressive | Planning) and self._shares(expert):
                 following[i], forecast = expert.look_ahead(state, getattr(leader, expert.shared))
                 if forecast is not None:
                     moves.append((expert.mover, i, forecast, expert.mover.price))
@@ -406,7 +411,7 @@ class Leader(Learner[LeaderState]):
             needed = self.evidence(state)
             n = int(needed.argmin())
             if self.regression is not None:
-                words += f" {self.regression.describe_skill(state.regression)}"
+                words += self.regression.describe_skill(state.regression)
             gap = state.behind[n]
             sign = "more" if gap >= 0.0 else "less"
             words += (

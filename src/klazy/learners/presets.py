@@ -19,6 +19,7 @@ from klazy.learners.gd import GD, LazyGD
 from klazy.learners.klazy import KLazyGD
 from klazy.learners.leader import Leader
 from klazy.learners.memory import Decay, Forget, Full, Memory, MemoryGD
+from klazy.learners.planning import Planning, suits_plan
 from klazy.learners.regression import HORIZONS
 from klazy.learners.reluctant import Reluctant
 from klazy.learners.sader import SELF_TUNED, SAder, harmonic_prior
@@ -26,7 +27,7 @@ from klazy.learners.season import count_ring_rows
 from klazy.learners.seasonal import Seasonal
 from klazy.movement import L2Movement, Movement, as_movement, suit_movement
 from klazy.schedules import ScaleFree, Schedule
-from klazy.sets import ConvexSet
+from klazy.sets import Box, ConvexSet
 from klazy.sets.base import check_bounded
 
 # The grid of auto: how far back experts look, for how many of these rounds a new point should serve, and the sums.
@@ -36,6 +37,9 @@ SUMS = (0.25, 0.5, 1.0, 2.0, 4.0)
 # Its seasonal experts: for how many rounds a new point should serve, None for a plan, and over how many periods they average.
 SEASONAL_HORIZONS = (1, 2, 4, 8, 16)
 AVERAGED_PERIODS = (4, 16)
+# Its experts that plan for demand: how many rounds ahead, and by how much they multiply what moving costs.
+PLANNED_ROUNDS = (16, 256)
+FACTORS = (0.5, 1.0)
 # Its experts that use hints: how far back they look, and for how many rounds a new point should serve. Of one that serves a
 # single round the window does not matter.
 HINTED_GRID = ((1.0, 1.0), (4.0, 4.0), (16.0, 4.0), (16.0, 16.0), (64.0, 16.0), (64.0, 64.0), (256.0, 64.0))
@@ -44,8 +48,9 @@ HINTED_GRID = ((1.0, 1.0), (4.0, 4.0), (16.0, 4.0), (16.0, 16.0), (64.0, 16.0), 
 LARGE = 1e5
 # Take every second value of the grid, in each direction, where an expert has no kernel.
 COARSE = 2
-# In more dimensions a season would fill more memory than all else.
+# In more dimensions a season, or a plan, would fill more memory than all else.
 MOST_SEASONAL = 64
+MOST_PLANNED = 16
 
 # The scales of ensemble_auto: sigma is 2^-i times the one for a comparator that stays.
 SCALES = (0, 1, 2, 3, 4, 6, 8, 10)
@@ -387,7 +392,8 @@ def auto(
     It follows one of 155 experts and changes over reluctantly (:class:`Leader`). Most are :class:`Reluctant`: they
     look back over 1, 2, 4, ..., 512 rounds, and expect a new point to serve between a third of that time and 23 times as long;
     five more look back over all rounds. Eight are :class:`Autoregressive`: they learn to forecast the next 2, 4, ..., 256
-    rounds. (For pinball costs thirteen that look back over 1024 rounds take the place of these thirteen.) Twelve are
+    rounds. (For pinball costs thirteen that look back over 1024 rounds take the place of these thirteen, and on a box of up to
+    16 dimensions, with a movement such as l1, four more are :class:`Planning`.) Twelve are
     :class:`Seasonal`: they look for a period, and stay where they are as long as there is none (on sets of up to 64 dimensions;
     for demands or targets, ten). On a set without a
     kernel every second of each grid is left out. Neither horizon, nor size of the costs, nor how fast they change need be
@@ -481,6 +487,19 @@ def auto(
         for horizon in plans[::every]
         for periods in _choose_averages(season, width)
     ]
+    if (
+        isinstance(known, Pinball)
+        and isinstance(domain, Box)
+        and suits_plan(planned)
+        and domain.dim <= MOST_PLANNED
+    ):
+        # Of a short season more has passed.
+        shortest = min((season for season in seasons if season is not None), default=None)
+        learned = [
+            Planning(domain, planned, rounds, factor, family=known, period=shortest, start=start)
+            for rounds in PLANNED_ROUNDS
+            for factor in FACTORS
+        ]
     hinted = []
     if check_flag(hints, "hints"):
         hinted = [

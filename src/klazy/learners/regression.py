@@ -73,8 +73,8 @@ class Regression:
         known[codes.REGRESSION_CENTRED] = self.centred
         return known
 
-    def observe(self, known: Array, row: Array) -> Array:
-        """Return the vector after another round with this row."""
+    def observe(self, known: Array, row: Array, period: int = 0) -> Array:
+        """Return the vector after another round with this row; a period changes nothing."""
         known = known.copy()
         n = int(known[codes.REGRESSION_SEEN]) + 1
         known[codes.REGRESSION_SEEN] = n
@@ -155,7 +155,7 @@ class Regression:
         skills = [max(self.skill(known, int(horizon)), 0.0) for horizon in HORIZONS]
         best = int(np.argmax(skills))
         return (
-            f"Forecasts for {HORIZONS[best]} rounds, each made beforehand, have saved {skills[best]:.2f} of the squared error "
+            f" Forecasts for {HORIZONS[best]} rounds, each made beforehand, have saved {skills[best]:.2f} of the squared error "
             "of the mean of all rounds."
         )
 
@@ -194,11 +194,11 @@ def eliminate(matrix: Array, products: Array) -> Array:
     """Solve matrix b = products by elimination, which needs no pivots for a positive definite matrix."""
     rows = matrix.copy()
     b = products.copy()
-    for c in range(BANDS):
+    for c in range(len(b)):
         shares = rows[c + 1 :, c] / rows[c, c]
         rows[c + 1 :, c + 1 :] -= shares[:, None] * rows[c + 1 :, c]
         b[c + 1 :] -= shares * b[c]
-    for c in reversed(range(BANDS)):
+    for c in reversed(range(len(b))):
         b[c] /= rows[c, c]
         b[:c] -= rows[c, :c] * b[c]
     return b

@@ -17,7 +17,7 @@ import numpy as np
 from klazy import learners
 from klazy.base.checks import Array, InvalidInput
 from klazy.costs import Costs
-from klazy.families import Family, Linear
+from klazy.families import Family, Linear, Pinball
 from klazy.hindsight import best_fixed
 from klazy.hindsight.optimum import GapNotReached
 from klazy.kernels.codes import SEASON_LAGS
@@ -52,6 +52,10 @@ FIXED_GAP = 1e-3
 # Rounds for which a seasonal decision may serve, and periods of which a profile may be the mean, where both are chosen.
 SEASON_HORIZONS = (1, 2, 4, 8, 16, 32, 64, 128)
 PROFILE_PERIODS = (2, 4, 8, 16)
+# The least and the largest headroom of a rolling maximum.
+HEADROOMS = (0.5, 2.0)
+# Quantiles of demand are tried around the one that is best where moving is free, which is at least the first of these.
+QUANTILES = (0.05, 0.95)
 # What a learner of somebody else may ask for by the names of its arguments.
 OFFERED = ("domain", "movement", "family", "costs", "move_cost")
 
@@ -168,6 +172,27 @@ def choose_seasons(facts: Facts) -> Axes | None:
     return axes
 
 
+def choose_headrooms(facts: Facts) -> Axes | None:
+    """Choose what a rolling maximum tries, for rows of demands or targets."""
+    if facts.family is None or not facts.family.near_rows:
+        return None
+    headrooms = np.geomspace(*HEADROOMS, facts.counts.second).tolist()
+    return {"window": choose_lags(facts.rounds, facts.counts.first), "headroom": headrooms}
+
+
+def choose_quantiles(facts: Facts) -> Axes | None:
+    """Choose what a rolling quantile tries, for rows of demands or targets: powers of the best one where moving is free."""
+    if facts.family is None or not facts.family.near_rows:
+        return None
+    best = 0.5
+    if isinstance(facts.family, Pinball):
+        prices = facts.family.short + facts.family.excess
+        best = float(np.mean(facts.family.short / np.where(prices > 0.0, prices, 1.0)))
+    best = min(max(best, QUANTILES[0]), QUANTILES[1])
+    powers = np.geomspace(4.0, 0.25, facts.counts.second)
+    return {"window": choose_lags(facts.rounds, facts.counts.first), "q": (best**powers).tolist()}
+
+
 def tune_by(**kinds: str) -> Callable[[Facts], Axes | None]:
     """Name the parameters of a contender, at most two, and the kind of their values: ``"sigma"`` or ``"lag"``."""
     return partial(choose_axes, kinds)
@@ -181,8 +206,9 @@ class Contender:
     """A learner with the values to try for its parameters.
 
     ``kind`` says what it knows, ``style`` how it decides. ``make`` builds the learner from those facts that its arguments name,
-    and from its parameters. ``axes`` chooses the values to try, None where the contender does not play. ``study`` names the
-    only study it plays in, if it does not play in all.
+    and from its parameters. ``axes`` chooses the values to try, None where the contender does not play; in the arena it then
+    never moves. ``study`` names the only study it plays in, if it does not play in all, and ``since`` the first version of the
+    arena's suite with it.
     """
 
     name: str
@@ -191,6 +217,7 @@ class Contender:
     axes: Callable[[Facts], Axes | None] = _UNTUNED
     style: str = YOURS
     study: str = ""
+    since: str = "1"
 
     def bind(self, facts: Facts) -> Callable[..., Learner[Any]]:
         """Return the builder for a game, which takes the parameters alone."""
@@ -259,6 +286,8 @@ CONTENDERS = (
     Contender("dead band", TUNED, learners.DeadBand, tune_by(window="lag", horizon="lag"), SIMPLE),
     Contender("minimum hold", TUNED, learners.MinimumHold, tune_by(window="lag", hold="lag"), SIMPLE),
     Contender("periodic", TUNED, learners.Periodic, tune_by(window="lag", every="lag"), SIMPLE),
+    Contender("rolling maximum", TUNED, learners.RollingMax, choose_headrooms, SIMPLE, since="2"),
+    Contender("rolling quantile", TUNED, learners.RollingQuantile, choose_quantiles, SIMPLE, since="2"),
     Contender(SEASONAL_RULE, TUNED, make_seasonal, choose_seasons, SIMPLE, REPLAY),
     Contender("GD", TUNED, learners.GD, tune_by(sigma="sigma"), GREEDY),
     Contender("LazyGD", TUNED, learners.LazyGD, tune_by(sigma="sigma"), LAZY),

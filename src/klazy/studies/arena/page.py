@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from klazy import show
 from klazy.base.html import render
 from klazy.show.style import make_svg
-from klazy.studies.arena.suite import SUITE_VERSION, describe_families
+from klazy.studies.arena.suite import describe_families
 from klazy.studies.arena.table import CONTENT, FLOOR, Arena, Row, shorten_ranking
 from klazy.studies.contenders import SELF_TUNING, TUNED
 
@@ -78,7 +78,7 @@ def make_arena_page(found: Arena, command: str) -> str:
     return render(
         "arena.html",
         found=found,
-        version=SUITE_VERSION,
+        version=found.suite,
         warnings=warn(found),
         answer=describe_ranking(found),
         ranking=shorten_ranking(found.rank()),

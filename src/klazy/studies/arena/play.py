@@ -16,14 +16,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from klazy.base.checks import Array, InvalidInput, integer
+from klazy.base.checks import Array, InvalidInput, integer, one_of
 from klazy.base.options import write_option
 from klazy.base.parallel import map_unordered
 from klazy.game.batch import run_batch
 from klazy.game.run import run
 from klazy.hindsight import offline_optimum
 from klazy.hindsight.optimum import GapNotReached
-from klazy.studies.arena.suite import SUITE_VERSION, Entry, Game, find_missing_data, list_games
+from klazy.studies.arena.suite import SUITE_VERSION, SUITES, Entry, Game, find_missing_data, list_games
 from klazy.studies.arena.table import Arena, GameOptimum, GameScore, PlayedGame
 from klazy.studies.contenders import (
     ARENA,
@@ -71,6 +71,7 @@ def play_suite(
     out: Path | None = None,
     jobs: int | None = None,
     progress: Progress | None = None,
+    suite: str = SUITE_VERSION,
 ) -> Arena:
     """Play all games, or those of some families, with all of klazy's contenders and your ``own``.
 
@@ -79,7 +80,7 @@ def play_suite(
     own : sequence of Contender, optional
         Further contenders; :func:`compare` makes them from learners. They are played every time, for their code may have
         changed.
-    seed, quick, only, jobs, progress
+    seed, quick, only, jobs, progress, suite
         As in :func:`compare`.
     out : Path, optional
         A folder for results: the same code does not play a game again.
@@ -91,6 +92,7 @@ def play_suite(
     """
     if jobs is not None:
         jobs = integer(jobs, "jobs", "Leave it out for all cores.")
+    one_of(suite, "suite", SUITES)
     entries = _choose_games(list_games(seed, quick=quick), only)
     missing = find_missing_data(entries)
     entries = [entry for entry in entries if entry.family not in missing]
@@ -98,7 +100,9 @@ def play_suite(
     if not outside:
         missing["PyNOL"] = "it is not installed"
     names = [contender.name for contender in own]
-    known = [contender for contender in list_contenders(ARENA) if contender.name not in names]
+    known = [
+        each for each in list_contenders(ARENA) if each.name not in names and int(each.since) <= int(suite)
+    ]
     contenders = [*known, *outside, *own]
     store = None
     played: dict[Entry, PlayedGame] = {}
@@ -120,7 +124,7 @@ def play_suite(
                 progress(count, len(tasks))
     games = [played[entry] for entry in entries]
     micros = _measure_times(games, contenders)
-    return Arena(games, contenders, seed, quick, tuple(only), micros, missing)
+    return Arena(games, contenders, seed, quick, tuple(only), micros, missing, suite)
 
 
 def _choose_games(entries: list[Entry], only: Sequence[str]) -> list[Entry]:
@@ -140,9 +144,14 @@ def _measure_times(games: list[PlayedGame], contenders: Sequence[Contender]) -> 
     timed = [(game.entry.make(), game) for game in list(chosen.values())[:TIMED]]
     found = {}
     for contender in contenders:
-        # The others are no learners.
-        if contender.name != FIXED and contender.kind != OTHER_PACKAGES:
-            taken = [_time_contender(made, contender, game.outcomes[contender.name]) for made, game in timed]
+        taken = []
+        for made, game in timed:
+            facts = make_facts(made)
+            # The others are no learners, or do not play this game.
+            is_learner = contender.name != FIXED and contender.kind != OTHER_PACKAGES
+            if is_learner and contender.axes(facts) is not None:
+                taken.append(_time_contender(made, contender, game.outcomes[contender.name]))
+        if taken:
             found[contender.name] = float(np.median(taken))
     return found
 
@@ -155,6 +164,7 @@ def compare(
     out: Path | str | None = None,
     jobs: int | None = None,
     progress: Progress | None = None,
+    suite: str = SUITE_VERSION,
 ) -> Arena:
     """Play your own learners against all of klazy's, over the arena's games.
 
@@ -175,6 +185,8 @@ def compare(
         How many processes play. Default: as many as there are cores.
     progress : callable, optional
         Called with the number of games done and of all games.
+    suite : str, optional
+        The version of the suite: ``"1"`` has the same games and fewer contenders. Default: the newest.
 
     Returns
     -------
@@ -190,7 +202,9 @@ def compare(
     """
     own = [make_own(learner) for learner in learners]
     folder = None if out is None else Path(out)
-    return play_suite(own, seed=seed, quick=quick, only=only, out=folder, jobs=jobs, progress=progress)
+    return play_suite(
+        own, seed=seed, quick=quick, only=only, out=folder, jobs=jobs, progress=progress, suite=suite
+    )
 
 
 def find_cache() -> Path | None:
@@ -260,7 +274,9 @@ def play_contender(game: Game, facts: Facts, contender: Contender) -> GameScore:
         return _hold_still(game)
     if contender.kind == OTHER_PACKAGES:
         return _judge_points(game, contender.make(game, facts.largest))
-    axes = contender.axes(facts) or {}
+    axes = contender.axes(facts)
+    if axes is None:
+        return _hold_still(game)
     played: list[Array] = []
 
     def pay(points: list[Point]) -> Array:

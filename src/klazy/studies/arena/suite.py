@@ -1,7 +1,7 @@
 """The games of the arena: which there are, and how each is made from its name alone.
 
-A suite is fixed: a change to what any game is made of takes a new :data:`SUITE_VERSION`. Games of one sequence differ in the
-price of moving alone.
+A suite is fixed: a change to what any game is made of, or to who plays, takes a new version. Games of one sequence differ in
+the price of moving alone. Version 2 has the games of version 1, and two more contenders, for demands and targets.
 """
 
 import itertools
@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 
 # Draws rows, called with a random stream, their number and, where it may differ, their dimension.
 Draw = Callable[..., Array]
-SUITE_VERSION = "1"
+SUITES = ("1", "2")
+SUITE_VERSION = SUITES[-1]
 # In units of what a round's costs differ by across the set.
 RELATIVE_PRICES = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
 FEW_PRICES = (0.3, 3.0, 30.0)

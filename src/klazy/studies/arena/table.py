@@ -89,6 +89,8 @@ class Arena:
         Microseconds of a round, by contender.
     missing : dict of str to str, optional
         What was not played, and why.
+    suite : str, optional
+        The version of the suite. Default: the newest.
     """
 
     games: list[PlayedGame]
@@ -98,6 +100,7 @@ class Arena:
     only: tuple[str, ...] = ()
     micros: dict[str, float] = field(default_factory=dict)
     missing: dict[str, str] = field(default_factory=dict)
+    suite: str = SUITE_VERSION
 
     @property
     def names(self) -> list[str]:
@@ -354,7 +357,7 @@ class Arena:
             paid = {name: game.outcomes[name].cost - game.best.cost for name in self.names}
             games.append(about | {"optimum": game.best.cost, "gap": game.best.gap, "above_optimum": paid})
         return {
-            "suite": SUITE_VERSION,
+            "suite": self.suite,
             "seed": self.seed,
             "quick": self.quick,
             "only": list(self.only),
@@ -381,7 +384,7 @@ class Arena:
     @show_card
     def _repr_html_(self) -> str:
         parts = load_macros()
-        about = f"suite {SUITE_VERSION}, {len(self.games)} games"
+        about = f"suite {self.suite}, {len(self.games)} games"
         return parts.card("Arena", about, parts.table(shorten_ranking(self.rank()), 3))
 
 

@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 # A colour and a marker for each contender: simple ones warm or green, GD red, lazy ones blue to purple.
 CONTENDER_COLOURS = (
     "#000000", "#9C755F", "#B6992D", "#E69F00", "#D55E00", "#59A14F", "#009E73",
-    "#8CBF26", "#C1272D", "#56B4E9", "#0072B2", "#2A9DAF", "#CC79A7", "#6A3D9A",
+    "#FF7F50", "#7B4B2A", "#8CBF26", "#C1272D", "#56B4E9", "#0072B2", "#2A9DAF", "#CC79A7", "#6A3D9A",
 )  # fmt: skip
-CONTENDER_MARKERS = "oPXsDv^Hp<>h*d"
+CONTENDER_MARKERS = "oPXsDv^12Hp<>h*d"
 LOOKS: dict[str, dict[str, Any]] = defaultdict(lambda: {"color": "#A0522D", "marker": "."})
 _names = [contender.name for contender in CONTENDERS if contender.study in ("", REPLAY)]
 for _name, _colour, _marker in zip(_names, CONTENDER_COLOURS, CONTENDER_MARKERS, strict=False):
