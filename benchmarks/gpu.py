@@ -253,7 +253,7 @@ def print_parts(g: np.ndarray) -> None:
     ball = kl.L2Ball(D)
     movement = kl.L2Movement(1.0)
     whole = kl.auto(ball, movement)
-    lasting = [expert for expert in whole.experts if not isinstance(expert, kl.Seasonal)]
+    lasting = [expert for expert in whole.experts if not isinstance(expert, kl.contrib.Seasonal)]
     warp = lasting[:: len(lasting) // 32][:32]
     noise = draw_sequences(seeds, T, 0.0)
     cases = {

@@ -248,7 +248,7 @@ BANDITS: dict[str, Maker] = {
 UNCOMPILED: dict[str, Maker] = {
     **RELUCTANT,
     **ROLLING,
-    "Seasonal": lambda domain, sigma, **options: kl.Seasonal(
+    "Seasonal": lambda domain, sigma, **options: kl.contrib.Seasonal(
         domain, movement_for(domain), None, 2, period=3, **options
     ),
     "Autoregressive": lambda domain, sigma, **options: kl.contrib.Autoregressive(
@@ -295,7 +295,7 @@ UNCOMPILED: dict[str, Maker] = {
 COMPILED = LEARNERS | THUMBS | ENSEMBLES
 EVERY_LEARNER = COMPILED | UNCOMPILED
 # It knows one kind of set and one family; see test_planning.py.
-PLANNING = kl.Planning(kl.Box([0.0, 0.0], [9.0, 9.0]), "l1", 16, family=kl.Pinball(4.0))
+PLANNING = kl.contrib.Planning(kl.Box([0.0, 0.0], [9.0, 9.0]), "l1", 16, family=kl.Pinball(4.0))
 examples_of(
     kl.types.Learner,
     [

@@ -264,7 +264,7 @@ REJECTED = {
     ),
     "scale must be above 0, got [1.0, 0.0].": (lambda: kl.contrib.ImpactMovement(scale=[1.0, 0.0])),
     "horizon must be a number of rounds for SquaredMovement(), got None.": (
-        lambda: kl.Seasonal(BALL, kl.SquaredMovement())
+        lambda: kl.contrib.Seasonal(BALL, kl.SquaredMovement())
     ),
     "A DriftedMovement depends on the rounds, so only run, run_batch, run_ahead and offline_optimum take it. Use TVMovement here.": (
         lambda: kl.SAder([GD], movement=DRIFTED)

@@ -166,4 +166,4 @@ def test_a_learner_that_forecasts_rows_refuses_a_family_whose_average_row_says_n
     with pytest.raises(InvalidInput, match=message):
         kl.Reluctant(DOMAIN, PRICE, 2.0, 2.0, family=family)
     with pytest.raises(InvalidInput, match=message):
-        kl.Seasonal(DOMAIN, PRICE, 2, family=family)
+        kl.contrib.Seasonal(DOMAIN, PRICE, 2, family=family)

@@ -181,10 +181,10 @@ def test_a_leader_with_seasons_pays_what_step_pays(domain, period, rounds):
     movement = kl.auto(domain).movement
     experts = [
         kl.Reluctant(domain, movement, 1.0, 2.0),
-        kl.Seasonal(domain, movement, None, 2, period=period),
+        kl.contrib.Seasonal(domain, movement, None, 2, period=period),
     ]
     if period is not None:
-        experts.append(kl.Seasonal(domain, movement, 3, 8, period=period))
+        experts.append(kl.contrib.Seasonal(domain, movement, 3, 8, period=period))
     learner = kl.Leader(experts, movement)
     phase = np.arange(rounds)[:, None] / (period or 5) + gradients(7, 1, domain.dim)
     g = 4.0 * np.sin(2.0 * np.pi * phase) + 0.05 * gradients(8, rounds, domain.dim)
@@ -198,7 +198,7 @@ def test_leaders_side_by_side_have_a_season_each():
     learner = kl.Leader(
         [
             kl.Reluctant(BALL, kl.L2Movement(1.0), 1.0, 2.0),
-            kl.Seasonal(BALL, kl.L2Movement(1.0), 2, 1, period=3),
+            kl.contrib.Seasonal(BALL, kl.L2Movement(1.0), 2, 1, period=3),
         ],
         kl.L2Movement(1.0),
     )
@@ -209,7 +209,10 @@ def test_leaders_side_by_side_have_a_season_each():
 @pytest.mark.parametrize("domain", [BALL, kl.Simplex(3)], ids=repr)
 def test_a_leader_with_regressions_pays_what_step_pays(domain):
     movement = kl.auto(domain).movement
-    experts = [kl.Reluctant(domain, movement, 8.0, 16.0), kl.Seasonal(domain, movement, 2, 1, period=5)]
+    experts = [
+        kl.Reluctant(domain, movement, 8.0, 16.0),
+        kl.contrib.Seasonal(domain, movement, 2, 1, period=5),
+    ]
     experts += [kl.contrib.Autoregressive(domain, movement, horizon) for horizon in (2, 16)]
     learner = kl.Leader(experts, movement)
     turns = np.where(np.arange(24)[:, None] // 3 % 2, 8.0, -8.0)
@@ -222,7 +225,7 @@ def test_a_leader_with_regressions_pays_what_step_pays(domain):
 def test_a_leader_of_several_periods_pays_what_step_pays():
     """One of them has not passed, but makes the ring longer than it is otherwise."""
     movement = kl.L2Movement(1.0)
-    experts = [kl.Seasonal(BALL, movement, 2, 1, period=period) for period in (3, 5, 1440)]
+    experts = [kl.contrib.Seasonal(BALL, movement, 2, 1, period=period) for period in (3, 5, 1440)]
     learner = kl.Leader([kl.Reluctant(BALL, movement, 1.0, 2.0), *experts], movement)
     g = 3.0 * gradients(3, 12, 5)
     assert_agrees(run_batch([learner], g, device="cuda"), [learner], g)

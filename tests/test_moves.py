@@ -62,11 +62,13 @@ def make_leader(domain: kl.types.ConvexSet, movement: Any, family: kl.types.Fami
     if not isinstance(movement, kl.SwitchFee):
         plans = movement.degree == 1.0 and not experts[0].is_curved
         for horizon in (1, 3, 25, *([None] if plans else [])):
-            experts += [kl.Seasonal(domain, movement, horizon, periods, **told) for periods in (2, 8)]
+            experts += [kl.contrib.Seasonal(domain, movement, horizon, periods, **told) for periods in (2, 8)]
     if not isinstance(family, kl.Pinball):
         experts += [kl.contrib.Autoregressive(domain, movement, horizon, **told) for horizon in (2, 32)]
     if isinstance(domain, kl.Box) and isinstance(family, kl.Pinball) and suits_plan(movement):
-        experts += [kl.Planning(domain, movement, rounds, 0.5, family=family) for rounds in (1, 16, 256)]
+        experts += [
+            kl.contrib.Planning(domain, movement, rounds, 0.5, family=family) for rounds in (1, 16, 256)
+        ]
     return kl.Leader(experts, movement, guard=movement.degree == 1.0, **told)
 
 
@@ -99,7 +101,9 @@ def test_plans_agree_bit_for_bit(d):
     told: dict[str, Any] = {"family": kl.Pinball(4.0, 1.0)}
     experts: list[Any] = [kl.Reluctant(domain, movement, 4.0, 4.0, **told)]
     experts += [
-        kl.Planning(domain, movement, rounds, c, **told) for rounds in (1, 16, 256) for c in (0.5, 2.0)
+        kl.contrib.Planning(domain, movement, rounds, c, **told)
+        for rounds in (1, 16, 256)
+        for c in (0.5, 2.0)
     ]
     learner = kl.Leader(experts, movement, **told)
     compiled, step = (

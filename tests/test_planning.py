@@ -67,7 +67,9 @@ def test_a_plan_of_one_round_is_the_quantile_if_moving_is_free():
 
 def test_a_demand_that_never_changes_is_met_exactly():
     trace = kl.run(
-        kl.Planning(BOX, "l1", 256, family=COSTS), kl.PinballCosts(np.full((60, 1), 16.0), 4.0), engine="step"
+        kl.contrib.Planning(BOX, "l1", 256, family=COSTS),
+        kl.PinballCosts(np.full((60, 1), 16.0), 4.0),
+        engine="step",
     )
     np.testing.assert_allclose(trace.x[3:], 16.0, rtol=1e-4)
     assert trace.totals.switching == pytest.approx(16.0, rel=1e-4)
@@ -78,7 +80,7 @@ def test_demands_below_zero_are_met_as_well():
     box = kl.Box(-60.0, 60.0)
     up, down = (
         kl.run(
-            kl.Planning(box, "l1", 16, family=kl.Pinball(2.0, 2.0)),
+            kl.contrib.Planning(box, "l1", 16, family=kl.Pinball(2.0, 2.0)),
             kl.PinballCosts(way * rows, 2.0, 2.0),
             engine="step",
         )
@@ -96,7 +98,9 @@ def test_a_known_period_saves_and_a_long_one_is_found():
     assert known[codes.PLAN_PERIOD] == pytest.approx(600.0, rel=0.05)
     costs = kl.PinballCosts(draw_demand(600, 40.0), 4.0, 1.0)
     unknown, given = (
-        kl.run(kl.Planning(BOX, "l1", 16, family=COSTS, period=period), costs, engine="step").totals.cost
+        kl.run(
+            kl.contrib.Planning(BOX, "l1", 16, family=COSTS, period=period), costs, engine="step"
+        ).totals.cost
         for period in (None, 40)
     )
     assert given < 0.98 * unknown
@@ -104,7 +108,7 @@ def test_a_known_period_saves_and_a_long_one_is_found():
 
 def test_a_leader_keeps_what_its_experts_know_once():
     rows = draw_demand(120, 30.0)
-    experts = [kl.Planning(BOX, "l1", rounds, family=COSTS) for rounds in (4, 64)]
+    experts = [kl.contrib.Planning(BOX, "l1", rounds, family=COSTS) for rounds in (4, 64)]
     costs = kl.PinballCosts(rows, 4.0, 1.0)
     leader = kl.run(kl.Leader(experts, "l1", family=COSTS), costs, engine="step").state
     alone = [kl.run(expert, costs, engine="step").state for expert in experts]
@@ -116,14 +120,16 @@ def test_a_leader_keeps_what_its_experts_know_once():
 
 def test_auto_plans_for_demand_on_boxes_alone():
     def count(domain, movement, costs):
-        return sum(isinstance(expert, kl.Planning) for expert in kl.auto(domain, movement, costs).experts)
+        return sum(
+            isinstance(expert, kl.contrib.Planning) for expert in kl.auto(domain, movement, costs).experts
+        )
 
     assert count(BOX, "l1", COSTS) == 4
     assert (
         count(BOX, "l2", COSTS) == count(BOX, "l1", kl.Quadratic()) == count(kl.Simplex(3), "tv", COSTS) == 0
     )
     last = kl.auto(BOX, "l1", COSTS, period=(1440, 10080)).experts[-1]
-    assert isinstance(last, kl.Planning)
+    assert isinstance(last, kl.contrib.Planning)
     assert last.period == 1440
 
 
@@ -138,13 +144,13 @@ def test_repr_and_file_form_give_the_learner_back():
 @pytest.mark.parametrize(
     ("make", "complaint"),
     [
-        (lambda: kl.Planning(kl.Simplex(3), "tv", 16), "domain must be a Box, got Simplex(dim=3). Use Reluctant for it."),  # pyright: ignore[reportArgumentType]
-        (lambda: kl.Planning(BOX, "l1", 12), "rounds must be a power of two of at most 256, got 12."),
-        (lambda: kl.Planning(BOX, "l2", 16), "movement must be L1Movement or of its kind, got 'l2'."),
-        (lambda: kl.Planning(BOX, "l1", 16, 0.0), "factor must be above 0, got 0.0."),
-        (lambda: kl.Planning(BOX, "l1", 16, family=kl.Quadratic()),
+        x
+        (lambda: kl.contrib.Planning(BOX, "l1", 12), "rounds must be a power of two of at most 256, got 12."),
+        (lambda: kl.contrib.Planning(BOX, "l2", 16), "movement must be L1Movement or of its kind, got 'l2'."),
+        (lambda: kl.contrib.Planning(BOX, "l1", 16, 0.0), "factor must be above 0, got 0.0."),
+        (lambda: kl.contrib.Planning(BOX, "l1", 16, family=kl.Quadratic()),
          "family must be Pinball, got Quadratic(). Use Reluctant for it."),
-        (lambda: kl.Planning(BOX, "l1", 16, period=10081), "period must be at most 10080, got 10081."),
+        (lambda: kl.contrib.Planning(BOX, "l1", 16, period=10081), "period must be at most 10080, got 10081."),
     ],
 )  # fmt: skip
 def test_bad_arguments_are_refused(make, complaint):

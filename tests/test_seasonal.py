@@ -24,10 +24,10 @@ def test_kernel_and_step_agree_on_a_long_ring_for_several_periods():
     domain, movement, costs = SIMPLEX, TV, kl.LinearCosts
     experts = [
         kl.Reluctant(domain, movement, 8.0, 16.0),
-        kl.Seasonal(domain, movement, 3, 2),
-        kl.Seasonal(domain, movement, None, 1, period=1030),
-        kl.Seasonal(domain, movement, 3, 2, period=1050),
-        kl.Seasonal(domain, movement, 3, 2, period=20),
+        kl.contrib.Seasonal(domain, movement, 3, 2),
+        kl.contrib.Seasonal(domain, movement, None, 1, period=1030),
+        kl.contrib.Seasonal(domain, movement, 3, 2, period=1050),
+        kl.contrib.Seasonal(domain, movement, 3, 2, period=20),
     ]
     learner = kl.Leader(experts, movement)
     rows = draw_waves(0, 2120, 20) + draw_waves(1, 2120, 1030)
@@ -93,7 +93,7 @@ def test_a_forecast_is_the_mean_of_its_phase():
 def test_a_plan_on_a_simplex_is_the_best_of_all_paths_through_its_corners(seed):
     rng = np.random.default_rng(seed)
     rows = rng.normal(size=(5, 3))
-    learner = kl.Seasonal(kl.Simplex(3), kl.TVMovement(0.8), period=5)
+    learner = kl.contrib.Seasonal(kl.Simplex(3), kl.TVMovement(0.8), period=5)
     known = learner.init().season
     for row in np.vstack((rows, rows)):
         known = learner.observe(known, row)
@@ -115,7 +115,7 @@ def test_what_comes_again_is_met_in_time():
         (kl.Box(-np.ones(5), np.ones(5)), kl.L1Movement(1.0)),
     ):
         costs = kl.LinearCosts(waves)
-        trace = kl.run(kl.Seasonal(domain, movement, period=20), costs, engine="step")
+        trace = kl.run(kl.contrib.Seasonal(domain, movement, period=20), costs, engine="step")
         late = slice(200, 400)
         best = kl.offline_optimum(costs.window(201, 400), domain, movement)
         paid = float((trace.hitting + trace.switching)[late].sum())
@@ -123,7 +123,9 @@ def test_what_comes_again_is_met_in_time():
 
 
 def test_a_leader_keeps_one_season_and_its_experts_play_as_alone():
-    seasonal = [kl.Seasonal(SIMPLEX, TV, horizon, periods) for horizon in (None, 3, 25) for periods in (2, 8)]
+    seasonal = [
+        kl.contrib.Seasonal(SIMPLEX, TV, horizon, periods) for horizon in (None, 3, 25) for periods in (2, 8)
+    ]
     learner = kl.Leader([kl.Reluctant(SIMPLEX, TV, 8.0, 16.0), *seasonal], TV)
     rows = draw_waves(3, 120, 12)
     trace = kl.run(learner, rows, engine="step", record="experts")
@@ -138,7 +140,7 @@ def test_a_leader_keeps_one_season_and_its_experts_play_as_alone():
 
 def test_experts_of_different_periods_share_a_ring_and_play_as_alone():
     domain, movement, costs = SIMPLEX, TV, kl.LinearCosts
-    experts = [kl.Seasonal(domain, movement, 3, period=period) for period in (12, 13, 1440)]
+    experts = [kl.contrib.Seasonal(domain, movement, 3, period=period) for period in (12, 13, 1440)]
     learner = kl.Leader(experts, movement)
     rows = draw_waves(3, 60, 12)
     trace = kl.run(learner, costs(rows), engine="step", record="experts")
@@ -165,7 +167,7 @@ def test_auto_keeps_a_week_of_minutes_in_less_than_1e5_numbers_and_no_more_than_
 
 def test_an_agent_with_a_long_ring_is_stored_and_saved(tmp_path):
     domain, movement = SIMPLEX, TV
-    learner = kl.Leader([kl.Seasonal(domain, movement, 3, period=10080)], movement)
+    learner = kl.Leader([kl.contrib.Seasonal(domain, movement, 3, period=10080)], movement)
     rows = draw_waves(2, 20, 6)
     with kl.Agent.open(tmp_path / "long.db", learner, engine="step") as agent:
         for row in rows:
@@ -178,7 +180,7 @@ def test_an_agent_with_a_long_ring_is_stored_and_saved(tmp_path):
 
 
 def test_a_season_that_no_learner_left_is_refused():
-    learner = kl.Seasonal(kl.Simplex(5), kl.TVMovement())
+    learner = kl.contrib.Seasonal(kl.Simplex(5), kl.TVMovement())
     state = learner.init()
     for period in (-3.0, 2.5, 1e6):
         season = state.season.copy()
@@ -213,11 +215,11 @@ def test_a_season_that_no_learner_left_is_refused():
 def test_what_cannot_be_is_refused(arguments, message):
     good = {"domain": kl.Simplex(3), "movement": kl.TVMovement()}
     with pytest.raises(ValueError, match=message):
-        kl.Seasonal(**good | arguments)
+        kl.contrib.Seasonal(**good | arguments)
 
 
 def test_it_says_what_it_forecasts():
-    agent = kl.Agent(kl.Seasonal(SIMPLEX, TV, period=20), engine="step")
+    agent = kl.Agent(kl.contrib.Seasonal(SIMPLEX, TV, period=20), engine="step")
     rows = draw_waves(0, 41, 20)
     agent.update(rows[0])
     assert "a period of 20 rounds has not passed yet" in str(agent.explain())
@@ -225,7 +227,7 @@ def test_it_says_what_it_forecasts():
         agent.update(row)
     assert "It knows a season of 20 rounds, and forecasts [" in str(agent.explain())
     assert "from the last 2 of them; it plans a season ahead." in str(agent.explain())
-    leader = kl.Agent(kl.Leader([kl.Seasonal(SIMPLEX, TV, 3)], TV), engine="step")
+    leader = kl.Agent(kl.Leader([kl.contrib.Seasonal(SIMPLEX, TV, 3)], TV), engine="step")
     leader.update(rows[0])
     words = str(leader.explain())
     assert "It follows expert 1 of 1, Seasonal(" in words

@@ -18,12 +18,12 @@ from klazy.learners.memory import Decay as Decay
 from klazy.learners.memory import Event as Event
 from klazy.learners.memory import Memory as Memory
 from klazy.learners.memory import MemoryGD
-from klazy.learners.planning import Planning
+from klazy.learners.planning import Planning as Planning
 from klazy.learners.presets import auto, sader, sader_k
 from klazy.learners.reluctant import Reluctant
 from klazy.learners.rolling import RollingMax, RollingQuantile
 from klazy.learners.sader import SAder
-from klazy.learners.seasonal import Seasonal
+from klazy.learners.seasonal import Seasonal as Seasonal
 from klazy.learners.thumb import (
     DeadBand,
     Fixed,
@@ -49,12 +49,10 @@ __all__ = [
     "MinimumHold",
     "MovingAverage",
     "Periodic",
-    "Planning",
     "Reluctant",
     "RollingMax",
     "RollingQuantile",
     "SAder",
-    "Seasonal",
     "auto",
     "sader",
     "sader_k",

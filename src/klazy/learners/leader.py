@@ -75,7 +75,7 @@ class Leader(Learner[LeaderState]):
     else c. An average of experts moves whenever one of them does, and pays for it; a follower pays only when it changes over,
     and asks before it does for what that costs and for z standard deviations of the evidence. The first expert is
     followed at first. At a change-over nothing is forgotten: :math:`V_n` goes on summing, then of differences to the new one.
-    A :class:`Seasonal` expert that was given a period of 1024 rounds or more starts level with the one that is followed when
+    A seasonal expert that was given a period of 1024 rounds or more starts level with the one that is followed when
     that has passed: until then it could only wait. Where experts are :class:`~klazy.contrib.Autoregressive`, those that look
     back over a window only are not changed over to until forecasts have been better than the mean of all rounds.
     Of equal scores the first in the list wins, and differences below the rounding errors of a loss count as none.

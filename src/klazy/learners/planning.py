@@ -55,7 +55,7 @@ class Planning(Learner[PlanningState]):
         What a row costs. Default: ``Pinball()``.
     period : int, optional
         The period of the demand, from 2 to 10080 rounds, if it is known. Default: one of up to 512 rounds that the
-        :class:`Seasonal` experts of its :class:`Leader` find, else one of up to 2048 rounds that it finds itself.
+        seasonal experts of its :class:`Leader` find, else one of up to 2048 rounds that it finds itself.
     start : array_like, optional
         First decision. Default: the set's point nearest to the origin.
 

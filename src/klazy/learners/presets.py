@@ -389,15 +389,16 @@ def auto(
 ) -> Leader:
     r"""Build a learner that tunes itself.
 
-    It follows one of 155 experts and changes over reluctantly (:class:`Leader`). Most are :class:`Reluctant`: they
-    look back over 1, 2, 4, ..., 512 rounds, and expect a new point to serve between a third of that time and 23 times as long;
-    five more look back over all rounds. Eight are :class:`Autoregressive`: they learn to forecast the next 2, 4, ..., 256
-    rounds. (For pinball costs thirteen that look back over 1024 rounds take the place of these thirteen, and on a box of up to
-    16 dimensions, with a movement such as l1, four more are :class:`Planning`.) Twelve are
-    :class:`Seasonal`: they look for a period, and stay where they are as long as there is none (on sets of up to 64 dimensions;
-    for demands or targets, ten). On a set without a
-    kernel every second of each grid is left out. Neither horizon, nor size of the costs, nor how fast they change need be
-    known.
+    It follows one of 155 experts and changes over reluctantly (:class:`Leader`):
+
+    - 130 :class:`Reluctant` that look back over 1, 2, 4, ..., 512 rounds, and expect a new point to serve between a third of
+      that time and 23 times as long, and five that look back over all rounds;
+    - eight :class:`~klazy.contrib.Autoregressive` that learn to forecast the next 2, 4, ..., 256 rounds;
+    - twelve :class:`~klazy.contrib.Seasonal` that look for a period, on sets of up to 64 dimensions (for targets, ten).
+
+    For pinball costs thirteen that look back over 1024 rounds take the place of those that look back over all rounds, or learn.
+    On a box of up to 16 dimensions, with a movement such as l1, four :class:`~klazy.contrib.Planning` join them. On a set without
+    a kernel every second of each grid is left out. Neither horizon, nor size of the costs, nor how fast they change need be known.
 
     *Proved:* what it costs more than any of its experts, on the page Ensembles. *Measured:* how near it comes to rules that
     were tuned, in the arena, with the games in which it does not. A :class:`SwitchFee`, a
