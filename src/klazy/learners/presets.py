@@ -397,8 +397,9 @@ def auto(
     - twelve :class:`~klazy.contrib.Seasonal` that look for a period, on sets of up to 64 dimensions (for targets, ten).
 
     For pinball costs thirteen that look back over 1024 rounds take the place of those that look back over all rounds, or learn.
-    On a box of up to 16 dimensions, with a movement such as l1, four :class:`~klazy.contrib.Planning` join them. On a set without
-    a kernel every second of each grid is left out. Neither horizon, nor size of the costs, nor how fast they change need be known.
+    On a box of up to 16 dimensions, with a movement such as l1, four :class:`~klazy.contrib.Planning` join them. On a set
+    without a kernel every second of each grid is left out. Neither horizon, nor size of the costs, nor how fast they change
+    need be known.
 
     *Proved:* what it costs more than any of its experts, on the page Ensembles. *Measured:* how near it comes to rules that
     were tuned, in the arena, with the games in which it does not. A :class:`SwitchFee`, a
