@@ -450,16 +450,7 @@ def search_stride(x, y, u, dim, p, price, ahead, far, curvature, is_round):
         for i in range(d):
             store(point, i, load(x, i) + stride * load(y, i))
         project_into(point, u, d, p)
-        square = spread(0.0)
-        along = spread(0.0)
-        apart = spread(0.0)
-        for i in range(d):
-            delta = load(u, i) - load(x, i)
-            change = delta - load(before, i)
-            store(before, i, delta)
-            square = square + delta * delta
-            along = along + delta * change
-            apart = apart + change * change
+        square = square_between(x, u, d)
         length = root(square)
         wanted = price * tau
         excess = length - wanted
@@ -467,14 +458,21 @@ def search_stride(x, y, u, dim, p, price, ahead, far, curvature, is_round):
         low = where(excess > 0.0, tau, low)
         high = where(excess > 0.0, high, tau)
         if is_round:
-            rise = 0.0 - excess - surplus_before * length
-            rise = where(size(rise) > 0.0, rise, spread(1.0))
+            rise = LEAST_NORM - (surplus_before * length + excess)  # which is not zero
             following = tau + excess * (tau - tau_before) / rise
             surplus_before = wanted / larger(length, spread(LEAST_NORM)) - 1.0
-        elif turn == 0:  # as if the point did not depend on the stride
-            following = length / price
         else:
-            following = meet(square, along, apart, tau, stride - stride_before, bend, price)
+            along = spread(0.0)
+            apart = spread(0.0)
+            for i in range(d):
+                delta = load(u, i) - load(x, i)
+                change = delta - load(before, i)
+                store(before, i, delta)
+                along = along + delta * change
+                apart = apart + change * change
+            following = length / price  # at first, as if the point did not depend on the stride
+            if turn > 0:
+                following = meet(square, along, apart, tau, stride - stride_before, bend, price)
         found = found | settled | (size(following - tau) <= ROUNDING * tau)
         inside = (size(excess) <= 0.5 * off) & (following > low) & (following < high)
         if not everywhere(found | inside):
@@ -650,6 +648,14 @@ def square_of(v, d):
     square = spread(0.0)
     for i in range(d):
         square = square + load(v, i) * load(v, i)
+    return square
+
+
+def square_between(x, u, d):
+    """Return the squared distance of two points."""
+    square = spread(0.0)
+    for i in range(d):
+        square = square + (load(u, i) - load(x, i)) * (load(u, i) - load(x, i))
     return square
 
 

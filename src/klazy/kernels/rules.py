@@ -22,7 +22,7 @@ import numpy as np
 from klazy.kernels import codes, thumb
 from klazy.kernels.coded import share_kept
 from klazy.kernels.demand import THINNEST, expect, find_stock, measure_spread, tail_of
-from klazy.kernels.domains import keep_moves, moved_from, project_into
+from klazy.kernels.domains import keep_moves, moved_from, project_into, square_between
 from klazy.kernels.lane import *
 from klazy.kernels.slots import DEPTH, IS_BOX, balance, high_of, low_of, lowest, move_straight, trade
 
@@ -415,14 +415,6 @@ def face(x, s, y, d, sign):
 def demand_straight(x, s, y, u, d, p):
     stay_in_band(x, s, y, u, d, p)
     return keep_if_it_saves(x, s, y, u, d, root(square_between(x, u, d)) * load(s, RISE))
-
-
-def square_between(x, u, d):
-    """Return the squared distance of two points."""
-    square = spread(0.0)
-    for i in range(d):
-        square = square + (load(u, i) - load(x, i)) * (load(u, i) - load(x, i))
-    return square
 
 
 def demand_absolute(x, s, y, u, d, p):
