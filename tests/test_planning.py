@@ -144,7 +144,10 @@ def test_repr_and_file_form_give_the_learner_back():
 @pytest.mark.parametrize(
     ("make", "complaint"),
     [
-        x
+        (
+            lambda: kl.contrib.Planning(kl.Simplex(3), "tv", 16),  # pyright: ignore[reportArgumentType]
+            "domain must be a Box, got Simplex(dim=3). Use Reluctant for it.",
+        ),
         (lambda: kl.contrib.Planning(BOX, "l1", 12), "rounds must be a power of two of at most 256, got 12."),
         (lambda: kl.contrib.Planning(BOX, "l2", 16), "movement must be L1Movement or of its kind, got 'l2'."),
         (lambda: kl.contrib.Planning(BOX, "l1", 16, 0.0), "factor must be above 0, got 0.0."),
