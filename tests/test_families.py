@@ -167,3 +167,32 @@ def test_a_learner_that_forecasts_rows_refuses_a_family_whose_average_row_says_n
         kl.Reluctant(DOMAIN, PRICE, 2.0, 2.0, family=family)
     with pytest.raises(InvalidInput, match=message):
         kl.contrib.Seasonal(DOMAIN, PRICE, 2, family=family)
+
+
+def test_a_family_may_not_claim_a_forecast_whose_average_is_no_gradient():
+    """With such a claim auto took targets for gradients and never moved."""
+
+    class Claiming(Cubic):
+        has_forecast = True
+
+    with pytest.raises(
+        InvalidInput, match="has_forecast must be False for Claiming: the mean of its moments"
+    ):
+        kl.auto(DOMAIN, PRICE, Claiming())
+
+
+def test_auto_beats_never_moving_on_drifting_targets_of_a_family_of_ones_own():
+    """Without descents it went from one end of the box to the other, and paid several times as much as never moving."""
+
+    class Smoothed(kl.types.Family):
+        def value(self, row, x):
+            return np.sqrt((x - row) ** 2 + 0.04).sum(axis=-1)
+
+        def gradient(self, row, x):
+            return (x - row) / np.sqrt((x - row) ** 2 + 0.04)
+
+    rows = 5.0 + 3.0 * np.sin(np.arange(300)[:, None] / 50.0 + np.arange(D))
+    costs = Smoothed().costs(rows)
+    box = kl.Box([0.0] * D, [10.0] * D)
+    trace = kl.run(kl.auto(box, "l1", Smoothed()), costs, engine="step")
+    assert trace.totals.cost < kl.best_fixed(costs, box).cost

@@ -82,7 +82,7 @@ class Family(Config, ABC):
     positive: ClassVar[bool] = False
     # whether a row is a point that decisions should be near: a demand, a target
     near_rows: ClassVar[bool] = False
-    # whether the average of moments forecasts what rounds to come will cost
+    # whether auto may forecast from the average of moments: it must be the gradient of `expected`, as of Linear
     has_forecast: ClassVar[bool] = False
     # whether it says what the rounds averaged have cost, without error
     is_exact: ClassVar[bool] = False

@@ -421,7 +421,8 @@ def auto(
     costs : Costs or Family, optional
         What rounds cost, where that is not linear: :class:`Pinball`, :class:`Quadratic` or :class:`LogWealth`. It then gets
         rows of data in place of gradients. Of any other family, such as your own, each expert gets the gradient at its own
-        point, and what the experts cost is compared by the rows; that is not compiled.
+        point, and what the experts cost is compared by the rows; that is not compiled. Eight more experts then descend, each
+        with steps of another size.
     period : int or sequence of int, optional
         Periods that you know, each from 2 to 10080 rounds: for a day and a week of minutes ``(1440, 10080)``. Each adds up to
         twelve seasonal experts. Default: it looks for one of up to 512 rounds, as it does anyway.
@@ -508,7 +509,11 @@ def auto(
             Reluctant(domain, planned, window, horizon, family=known, start=start, hints=True)
             for window, horizon in HINTED_GRID
         ]
-    experts = [*smoothed, *seasonal, *learned, *hinted]
+    descents = []
+    if known is not family:
+        # The best points of bent costs lie inside the set. Forecasts of gradients pass them, descents stop there.
+        descents = product_grid(domain, _spread_sigmas(domain, movement), [Forget()], start=start)
+    experts = [*smoothed, *seasonal, *learned, *hinted, *descents]
     if not smoothed[0].is_curved:
         _warn_of_size(domain, smoothed[0].init().x)
     return Leader(experts, movement, guard=is_norm, family=family, hints=bool(hinted))
@@ -579,13 +584,18 @@ def ensemble_auto(
     """
     check_bounded(check_domain(domain))
     movement = _check_movement(domain, movement)
+    experts = product_grid(domain, _spread_sigmas(domain, movement), MEMORIES, start=start)
+    return SAder(experts, SELF_TUNED, "uniform", movement=movement)
+
+
+def _spread_sigmas(domain: ConvexSet, movement: Movement) -> list[ScaleFree]:
+    """Return scale-free sigmas from one for a comparator that stays to one for a comparator that moves all the time."""
     D = domain.scale
     weight = np.max(movement.weight) * movement.lipschitz(domain.dim)
-    paths = [D * (4.0**scale - 1.0) / 2.0 for scale in SCALES]
     # SAder rejects movements without a finite weight.
     weight = float(weight) if np.isfinite(weight) else 0.0
-    experts = product_grid(domain, [ScaleFree(D, path, weight) for path in paths], MEMORIES, start=start)
-    return SAder(experts, SELF_TUNED, "uniform", movement=movement)
+    paths = [D * (4.0**scale - 1.0) / 2.0 for scale in SCALES]
+    return [ScaleFree(D, path, weight) for path in paths]
 
 
 def _on_grid(

@@ -126,6 +126,11 @@ class Reluctant(Learner[ReluctantState]):
             raise InvalidInput(
                 f"family must be one whose rows can be averaged, got {family!r}. Leave it out to use gradients."
             )
+        if family is not None and not _understands_average(family):
+            raise InvalidInput(
+                f"has_forecast must be False for {type(family).__name__}: the mean of its moments is no gradient. "
+                "Leave it out of the class, or write expected = Linear.expected."
+            )
         self._keep(
             domain=domain,
             movement=_check_movement(movement, domain.dim),
@@ -365,6 +370,11 @@ class Reluctant(Learner[ReluctantState]):
 def write_vector(values: Array) -> str:
     """Write a vector for a sentence."""
     return np.array2string(values, precision=4, threshold=8)
+
+
+def _understands_average(family: Family) -> bool:
+    """Return True if the mean of a family's moments is a target, a demand, or the gradient of what is expected."""
+    return isinstance(family, Quadratic | Pinball) or type(family).expected is Linear.expected
 
 
 def _check_movement(movement: Any, dim: int) -> Movement:
