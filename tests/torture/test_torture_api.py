@@ -12,6 +12,7 @@ import warnings
 from contextlib import contextmanager
 from decimal import Decimal
 from fractions import Fraction
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -35,9 +36,7 @@ EXPERTS = kl.run(ENSEMBLE, G, engine="step", record="experts")
 SHARES = kl.run(kl.GD(kl.Simplex(5), 2.0), G, engine="step")
 RELUCTANT = kl.run(kl.Reluctant(BALL, kl.L2Movement(), 2.0, 4.0), G, engine="step")
 SQUARES = kl.QuadraticCosts(G)
-OPTIMUM = kl.offline_optimum(SQUARES, BALL, gap=1e-3)
 RUN_OF_SQUARES = kl.run(GD, SQUARES, engine="step")
-FRONTIER = kl.frontier(G[:3], BALL, gap=0.1, points=5)
 MIRROR = contrib.MirrorMemory(
     kl.Simplex(5), 1.0, memory=kl.memories.Decay(4.0), geometry=contrib.Entropy(0.1)
 )
@@ -54,7 +53,6 @@ FUNCTIONS = {
     kl.run_batch: {"learners": [kl.contrib.Patient(INTERVAL, 1.0, move_cost=1.0)], "costs": G[:, :1],
                    "movement": kl.L1Movement(), "checkpoints": 2, "jobs": 1},
     kl.regret: {"trace": TRACE, "u": np.zeros((6, 5)), "costs": G},
-    theory.competitive_ratio: {"trace": RUN_OF_SQUARES, "optimum": OPTIMUM},
     kl.contrib.sample_actions: {"trace": SHARES, "seed": 0},
     kl.contrib.sample_whole: {"trace": SHARES, "seed": 0},
     theory.certify: {"trace": TRACE, "u": np.zeros((6, 5))},
@@ -174,9 +172,12 @@ def list_methods():
     yield TRACE.diagnose, {"G": 1.0, "R": 1.0}
     yield kl.types.Trace.load, {"path": PATH}
     yield kl.Agent.load, {"path": PATH}
-    yield FRONTIER.best, {"P": np.ones(3)}
-    yield FRONTIER.regret, {"cost": 1.0, "P": np.ones(3)}
-    yield FRONTIER.plot, {"places": {"here": (1.0, 1.0)}}
+    optimum = kl.offline_optimum(SQUARES, BALL, gap=1e-3)
+    yield theory.competitive_ratio, {"trace": RUN_OF_SQUARES, "optimum": optimum}
+    frontier = kl.frontier(G[:3], BALL, gap=0.1, points=5)
+    yield frontier.best, {"P": np.ones(3)}
+    yield frontier.regret, {"cost": 1.0, "P": np.ones(3)}
+    yield frontier.plot, {"places": {"here": (1.0, 1.0)}}
     fleet = kl.GD(kl.L2Ball(5), kl.Sqrt(9.0))
     yield kl.Fleet, {"learner": fleet, "names": ["a", "b"]}
     yield kl.Fleet(fleet, 2).update, {"g": np.ones((2, 5)), "id": None, "retry": False}
@@ -195,13 +196,16 @@ def list_methods():
     yield Config.from_dict, {"data": KLAZY.to_dict()}
 
 
-CALLS = [
-    *FUNCTIONS.items(),
-    *COSTS,
-    *((type(config), config._arguments()) for config in CONFIGS),
-    *list_methods(),
-]
-CALLS = [(call, good) for call, good in CALLS if good]
+@cache
+def list_calls():
+    """List every call with its arguments; not when tests are collected, which every worker does, for some need kernels."""
+    calls = [
+        *FUNCTIONS.items(),
+        *COSTS,
+        *((type(config), config._arguments()) for config in CONFIGS),
+        *list_methods(),
+    ]
+    return [(call, good) for call, good in calls if good]
 
 
 class Odd:
@@ -447,6 +451,7 @@ RESULTS += (
 )
 
 
+@pytest.mark.xdist_group("torture api")
 def test_every_public_constructor_and_function_is_called():
     modules = (kl, contrib, theory, kl.memories, kl.types, sequences, datasets)
     public = {
@@ -455,7 +460,9 @@ def test_every_public_constructor_and_function_is_called():
         for name in module.__all__
         if name not in ("CARRIERS", "SOURCES")
     }
-    called = {call for call, _ in CALLS} | {type(config) for config in CONFIGS} | {datasets.cache_requests}
+    called = (
+        {call for call, _ in list_calls()} | {type(config) for config in CONFIGS} | {datasets.cache_requests}
+    )
     missing = {
         value.__name__
         for value in public - called - set(RESULTS)
@@ -465,12 +472,14 @@ def test_every_public_constructor_and_function_is_called():
 
 
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="memory is limited by what Linux tells")
+@pytest.mark.xdist_group("torture api")
 def test_hostile_calls_are_refused_in_a_sentence_or_work(little_memory):
     tried = amount(2_000, 1_000_000)
     rng = np.random.default_rng(1)
+    calls = list_calls()
     found = {}
     for i in range(tried):
-        call, good = CALLS[i % len(CALLS)]
+        call, good = calls[i % len(calls)]
         wrong = attack(call, good, rng)
         if wrong is not None:
             found.setdefault(wrong.partition(":")[0], wrong)
