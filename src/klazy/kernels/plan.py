@@ -164,7 +164,7 @@ def correlate(known, n, d):
         product = earlier
     if n % codes.SEASON_EVERY == 0:
         current = int(known[codes.PLAN_PERIOD]) // codes.PLAN_STRIDE
-        known[codes.PLAN_PERIOD] = 1.0 * codes.PLAN_STRIDE * find_period(covariances, n, current)
+        known[codes.PLAN_PERIOD] = 1.0 * codes.PLAN_STRIDE * find_period(covariances, covariances, n, current)
 
 
 @called
