@@ -730,6 +730,10 @@ class TestAReplay:
         assert fee.score("last value").switching == pytest.approx(0.3 * fee.score("last value").moves)
 
 
+# How a problem is said: options of the command.
+PROBLEMS = [("--per", "60"), ("--per", "60,45", "--no-whole")]
+
+
 def reproduce(report, score, rows, folder):
     """Tell the agent of a contender the rows of the second part, and compare what it paid."""
     report.agent(score.name).save(folder / "agent.json")
@@ -758,6 +762,77 @@ def write_with_holes(folder: Path) -> tuple[list[str], list[int]]:
         lines.append(";".join([str(date(2024, 1, 1) + timedelta(days=i)), *cells]))
     written(folder, "\n".join(lines) + "\n", "load.csv")
     return lines, whole
+
+
+class TestTheProblemAsItIs:
+    """Units, limits and times of the user's own: one law for replay, live, stores and service."""
+
+    OPTIONS = ("--domain", "box", "--upper", 30, "--costs", "pinball", "--short", 4, "--move-cost", 0.5)
+
+    @pytest.mark.parametrize("contender", ["moving average", "GD"])
+    @pytest.mark.parametrize("options", PROBLEMS, ids=" ".join)
+    def test_is_paid_alike_by_replay_live_stores_and_service(self, tmp_path, by_step, options, contender):
+        """An emitted agent pays what the replay promised, to the last digit, wherever it runs, with missing cells too."""
+        rng = np.random.default_rng(8)
+        demand = 600.0 + 400.0 * np.sin(np.arange(80) / 6.0)[:, None] + rng.normal(scale=90.0, size=(80, 2))
+        lines = [f"{i},{row[0]:.3f},{'' if i % 9 == 4 else f'{row[1]:.3f}'}" for i, row in enumerate(demand)]
+        written(tmp_path, "\n".join(["time,eu,us", *lines]) + "\n", "load.csv")
+        told = ("--fill", "forward", "--contender", contender, "--emit", "agent.json", "--json")
+        ended = call_klazy("replay", "load.csv", *self.OPTIONS, *options, *told, folder=tmp_path)
+        assert ended.status == 0, ended.stderr
+        report = json.loads(ended.stdout)
+        paid = {row["contender"]: row for row in report["table"]}
+        for row in paid.values():
+            assert row["cost"] >= report["lower_bound"] - 1e-9 * abs(report["lower_bound"])
+        promised = (paid[contender]["hitting"], paid[contender]["switching"])
+
+        rest = lines[report["rounds"]["first"] :]
+        ended = feed("\n".join(["time,eu,us", *rest]), tmp_path / "agent.json", "--state", "live.db")
+        assert ended.status == 0, ended.stderr
+        with kl.Agent.open(tmp_path / "live.db", name="agent") as played:
+            assert (played.hitting, played.switching) == promised
+            decision = played.decision
+
+        rows = [dict(zip(("time", "eu", "us"), line.split(","), strict=True)) for line in rest]
+        rows = [{name: float(row[name]) if row[name] else None for name in ("eu", "us")} for row in rows]
+        file = tmp_path / "observed.db"
+        kl.Agent.open(file, kl.Agent.load(tmp_path / "agent.json"), name="fleet").close()
+        for at, row in enumerate(rows):
+            with kl.Agent.open(file, name="fleet") as opened:
+                assert opened.observe(row, id=at) == opened.observe(row, id=at)
+        with kl.Agent.open(file, name="fleet") as opened:
+            assert (opened.hitting, opened.switching, opened.decision) == (*promised, decision)
+            rebuilt = copy.deepcopy(kl.Agent.load(tmp_path / "agent.json"))
+            for row in rows:
+                rebuilt.observe(row)
+            assert (rebuilt.hitting, rebuilt.switching, rebuilt.decision) == (*promised, decision)
+        assert [found.fault for found in check_store(open_store(file))] == [None, None]
+
+        with run_service(tmp_path, insecure=True) as served:
+            remote = served.client().agent("fleet", tmp_path / "agent.json")
+            for row in rows:
+                remote.observe(row)
+            assert (remote.hitting, remote.switching, remote.decision) == (*promised, decision)
+
+    def test_has_decisions_in_units_of_their_own(self):
+        """Dividing the demand by hand is the same, but for the rows that the agent takes; whole numbers are the default."""
+        demand = 600.0 + 400.0 * np.sin(np.arange(80) / 6.0)[:, None]
+        options = {"domain": "box", "costs": "pinball", "upper": 30.0, "short": 4.0, "move_cost": 0.5}
+        found = replay(demand, per=60.0, **options)
+        by_hand = replay(demand / 60.0, whole=True, **options)
+        assert found.table.equals(by_hand.table)
+        assert (found.score("auto").points == found.score("auto").points.round()).all()
+        assert found.optimum.cost == pytest.approx(found.optimum.lower_bound, rel=1e-9)
+        assert not replay(demand, per=60.0, whole=False, **options).setup.integers
+        family = kl.Pinball(4.0)
+        rule = kl.LastValue(kl.Box(0, 30), family=family)
+        agent = kl.Agent(rule, costs=family, columns=["eu"], per=60)
+        assert agent.observe({"eu": 120.0}) == {"eu": 2.0}
+        assert (agent.hitting, agent.per) == (8.0, (60.0,))
+        with pytest.raises(InvalidInput, match="per needs costs of demands or targets, pinball or quadratic"):
+            replay(demand, per=60.0)
+        with pytest.raises(InvalidInput, match=r"per must be above 0, got 0\.0\."):
+            replay(demand, per=0.0, **options)
 
 
 class TestMissingCells:

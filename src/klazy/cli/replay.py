@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 # Options that are one number, or one per column.
-BY_COLUMN = ("up", "down", "start", "cap", "floor", "lower", "upper", "short", "excess")
+BY_COLUMN = ("up", "down", "start", "cap", "floor", "lower", "upper", "short", "excess", "per")
 # Options that are not klazy.replay's.
 OF_THE_COMMAND = ("trace", "hold", "per_round", "html", "emit", "contender", "emit_at", "as_json")
 Text = str | None
@@ -78,7 +78,13 @@ def replay(
     polytope: Annotated[Path | None, _option("A JSON file with A and b, for A x <= b.")] = None,
     short: Annotated[Text, _option("With pinball costs: the cost of one unit too few.", "1")] = None,
     excess: Annotated[Text, _option("With pinball costs: the cost of one unit too many.", "1")] = None,
-    whole: Annotated[bool, typer.Option("--whole", help="Decide in whole numbers only.")] = False,
+    per: Annotated[
+        Text, _option("Units of a row that are one of a decision: 60 requests are one server.", "1")
+    ] = None,
+    whole: Annotated[
+        bool | None,
+        typer.Option("--whole/--no-whole", help="Decide in whole numbers only.", show_default="with --per"),
+    ] = None,
     hold: Annotated[
         int, typer.Option(min=1, help="Keep each decision for at least this many rounds.", show_default=False)
     ] = 1,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 from numpy.typing import ArrayLike
 
@@ -140,20 +141,28 @@ def solve(
 
 
 def find_best(
-    costs: Costs, domain: ConvexSet, movement: Movement, *, gap: float, iterations: int = 5000
+    costs: Costs,
+    domain: ConvexSet,
+    movement: Movement,
+    *,
+    gap: float,
+    iterations: int = 5000,
+    integers: bool = False,
 ) -> Optimum:
     """Find the best sequence within ``iterations``, charged as a live agent is: from where rows have carried its point.
 
     Its ``gap`` may be larger than the one asked for. Where no bound is known for points that are carried away, the lower bound
-    is what the decisions alone must cost.
+    is what the decisions alone must cost. Shares of wealth need not be whole, as rows carry them away.
     """
     relatives = None
     charged: Movement | None = movement
     if isinstance(costs.family, LogWealth):
         relatives = costs.arrays()[0]
         charged = drift_with(movement, domain, relatives)
+        integers = False
+    options: dict[str, Any] = {"gap": gap, "iterations": iterations, "integers": integers}
     try:
-        found = offline_optimum(costs, domain, charged or movement, gap=gap, iterations=iterations)
+        found = offline_optimum(costs, domain, charged or movement, **options)
     except GapNotReached as short:
         found = short.best
     if relatives is None or charged is not None:

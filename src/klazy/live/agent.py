@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 FORMAT = 2
 _NEEDED = {"engine", "machine", "learner", "state"}
 _OPTIONAL = {"guards", "guarded", "ids", "costs", "columns", "names", "movement", "origin", "account"}
-_OPTIONAL |= {"fill", "last_row"}
+_OPTIONAL |= {"fill", "last_row", "per"}
 _FLOAT64 = np.dtype(np.float64)
 
 
@@ -72,6 +72,10 @@ class Agent:
         before, ``"zero"`` takes 0, ``"drop"`` leaves out the row. Default: reject the row.
     last_row : array_like, optional
         With ``fill="forward"``, the row before the first one. Default: none, so that the first row must be complete.
+    per : float or sequence of float, optional
+        How many units of a row are one unit of a decision, in all columns or in each: with ``per=60``, a server meets a demand
+        of 60. Rows are divided by it before they are charged; costs, limits and prices are of units of decisions. It needs
+        pinball or quadratic costs. Default: 1.
 
     Examples
     --------
@@ -101,8 +105,10 @@ class Agent:
         origin: dict[str, Any] | None = None,
         fill: str | None = None,
         last_row: Any = None,
+        per: ArrayLike | None = None,
     ) -> None:
         given = {"costs": costs, "columns": columns, "movement": movement, "origin": origin, "fill": fill}
+        given["per"] = per
         spec = RowSpec.build(learner, **given)
         if state is not None:
             learner.check_state(state)
@@ -187,6 +193,11 @@ class Agent:
     def fill(self) -> str | None:
         """What happens to a missing cell of a row: ``"forward"``, ``"zero"`` or ``"drop"``; None if the row is rejected."""
         return self._spec.fill
+
+    @property
+    def per(self) -> tuple[float, ...] | None:
+        """How many units of a row are one unit of a decision, by column; None if rows and decisions have the same units."""
+        return self._spec.per
 
     @property
     def hitting(self) -> float:
@@ -595,6 +606,7 @@ class Agent:
         movement: Movement | str | None = None,
         origin: dict[str, Any] | None = None,
         fill: str | None = None,
+        per: ArrayLike | None = None,
         engine: str = "auto",
         state: Any = None,
         guards: Guards | None = None,
@@ -618,7 +630,7 @@ class Agent:
             it may be left out, and must not differ.
         name : str, optional
             Which agent of the file. Default: ``"agent"``.
-        costs, columns, movement, origin, fill : optional
+        costs, columns, movement, origin, fill, per : optional
             As in :class:`Agent`, for a new agent. Where there is one, they may be left out, and must not differ; its origin
             stays.
         engine : str, optional
@@ -668,6 +680,7 @@ class Agent:
         from klazy.live.stored import open_agent
 
         given = {"costs": costs, "columns": columns, "movement": movement, "origin": origin, "fill": fill}
+        given["per"] = per
         start: Any = learner
         if isinstance(learner, Agent):
             given_too = [name for name, value in (given | {"state": state}).items() if value is not None]
@@ -772,7 +785,7 @@ class Agent:
 
     def __repr__(self) -> str:
         now = self._now
-        shown = {name: getattr(now.spec, name) for name in ("costs", "columns", "movement", "fill")}
+        shown = {name: getattr(now.spec, name) for name in ("costs", "columns", "movement", "fill", "per")}
         if now.spec.columns is not None:
             shown["columns"] = list(now.spec.columns)
         shown["guards"] = now.guards

@@ -243,7 +243,7 @@ def _find_gradient(state: AgentState, row: Row) -> bytes:
     feedback = read_feedback(row)
     if feedback is not None and feedback[0] == LATE:
         played = state.pending[feedback[1]]
-    return state.spec.costs.gradient(values, played).tobytes()
+    return state.spec.costs.gradient(state.spec.scale(values), played).tobytes()
 
 
 def _is_of_here(state: AgentState, snapshot: Snapshot) -> bool:

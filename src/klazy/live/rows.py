@@ -9,14 +9,14 @@ from typing import Any, Self
 import numpy as np
 
 from klazy.base.cells import is_missing
-from klazy.base.checks import Array, InvalidInput, number, one_of, vector
+from klazy.base.checks import Array, InvalidInput, coordinates, number, one_of, positive, vector
 from klazy.families import Family
 from klazy.learners import Learner
 from klazy.movement import Movement, as_movement
 
 FILLS = ("forward", "zero", "drop")
 # What an agent that is opened again must have in common with its arguments; an origin is only a note.
-_COMPARED = ("costs", "columns", "movement", "fill")
+_COMPARED = ("costs", "columns", "movement", "fill", "per")
 _NAMES_SHOWN = 5
 
 
@@ -30,7 +30,7 @@ class RowSpec:
 
     ``columns`` names the entries of a row, ``names`` those of a decision; mostly they are the same. ``origin`` says where the
     agent was tuned, as plain values. ``fill`` says what happens to a missing cell: it repeats the last row, counts as zero, or
-    drops the row.
+    drops the row. ``per`` says how many units of a row are one of a decision.
     """
 
     costs: Family | None = None
@@ -39,6 +39,7 @@ class RowSpec:
     movement: Movement | None = None
     origin: dict[str, Any] | None = None
     fill: str | None = None
+    per: tuple[float, ...] | None = None
 
     @classmethod
     def build(
@@ -50,6 +51,7 @@ class RowSpec:
         movement: Any = None,
         origin: Any = None,
         fill: Any = None,
+        per: Any = None,
     ) -> Self:
         """Check the arguments of an agent with this learner."""
         if not isinstance(learner, Learner):
@@ -72,7 +74,8 @@ class RowSpec:
             _check_fill(fill, family)
         if origin is not None:
             origin = _check_origin(origin)
-        return cls(family, rows, decisions, price, origin, fill)
+        units = None if per is None else tuple(check_per(per, family, dim).tolist())
+        return cls(family, rows, decisions, price, origin, fill, units)
 
     @property
     def takes_rows(self) -> bool:
@@ -89,6 +92,7 @@ class RowSpec:
             "movement": None if self.movement is None else self.movement.to_dict(),
             "origin": self.origin,
             "fill": self.fill,
+            "per": None if self.per is None else list(self.per),
         }
         return {name: value for name, value in found.items() if value is not None}
 
@@ -96,7 +100,7 @@ class RowSpec:
     def from_dict(cls, learner: Learner[Any], data: dict[str, Any]) -> Self:
         """Rebuild what :meth:`to_dict` described."""
         given: dict[str, Any] = {
-            name: data.get(name) for name in ("costs", "columns", "movement", "origin", "fill")
+            name: data.get(name) for name in ("costs", "columns", "movement", "origin", "fill", "per")
         }
         if given["costs"] is not None:
             given["costs"] = Family.from_dict(given["costs"])
@@ -175,6 +179,10 @@ class RowSpec:
         for i in missing:
             cells[names[i]] = float(values[i])
         return cells if names is self.columns else list(cells.values())
+
+    def scale(self, row: Array) -> Array:
+        """Return a row in the units of a decision."""
+        return row if self.per is None else row / np.array(self.per)
 
     def _order(self, named: Mapping[str, Any], columns: tuple[str, ...]) -> Array:
         if named.keys() != set(columns):
@@ -260,6 +268,16 @@ def _check_fill(fill: Any, costs: Family | None) -> None:
     if costs is None:
         raise InvalidInput("fill needs costs that say what a row costs. Give costs, or leave fill out.")
     check_zeros(fill, costs)
+
+
+def check_per(per: Any, costs: Family | None, dim: int) -> Array:
+    """Return how many units of a row are one unit of a decision, by column."""
+    if costs is None or not costs.near_rows:
+        raise InvalidInput(f"per needs costs of demands or targets, pinball or quadratic, got {costs}.")
+    units = coordinates(per, "per", dim)
+    for each in units:
+        positive(each, "per")
+    return units
 
 
 def check_zeros(fill: str | None, costs: Family) -> None:

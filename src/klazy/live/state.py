@@ -250,15 +250,16 @@ class AgentState:
             )
         values = self.spec.read_filled(row, d, self.last_row)
         x, note = self._find_played(round)
-        g = np.asarray(costs.gradient(values, x), dtype=np.float64)
-        hitting = float(costs.value(values, x))
+        scaled = self.spec.scale(values)
+        g = np.asarray(costs.gradient(scaled, x), dtype=np.float64)
+        hitting = float(costs.value(scaled, x))
         if not (np.isfinite(hitting) and np.isfinite(g).all()):
             raise InvalidInput(
                 f"The cost of the row at {x.tolist()} must be finite, got {hitting}. Check the row."
             )
         if hint is not None:
             self._require_hints()
-            hint = self.spec.read(hint, d)
+            hint = self.spec.scale(self.spec.read(hint, d))
             if self._takes_gradients:
                 hint = np.asarray(costs.gradient(hint, x), dtype=np.float64)
         return self._record(g, hint, id, note, values, hitting)
@@ -374,7 +375,7 @@ class AgentState:
         if values is not None:
             if self.spec.costs is None:
                 return self._compute_cost(values)
-            stand = self.spec.costs.drift(values, played)
+            stand = self.spec.costs.drift(self.spec.scale(values), played)
         g, hint, is_clipped, hitting = self._evaluate(record, played)
         return self._move(self._step(g, hint), stand, hitting, is_clipped, values)
 
@@ -388,10 +389,11 @@ class AgentState:
         if record.values is None or costs is None:
             hitting = float(g.dot(played))
         else:
+            scaled = self.spec.scale(record.values)
             if hitting is None:
-                hitting = float(costs.value(record.values, played))
+                hitting = float(costs.value(scaled, played))
             if not self._takes_gradients:
-                g = record.values
+                g = scaled
         is_clipped = False
         if self.guards is not None:
             g, hint, is_clipped = self.guards.clip(g, hint)

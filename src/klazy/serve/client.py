@@ -89,6 +89,7 @@ class Client:
         movement: Movement | str | None = None,
         guards: Guards | None = None,
         fill: str | None = None,
+        per: float | Sequence[float] | None = None,
         engine: str = "auto",
     ) -> RemoteAgent:
         """Get an agent of the service; with a learner, create it if it does not exist.
@@ -99,7 +100,7 @@ class Client:
             Which agent.
         learner : Learner, str or Path, optional
             For a new agent: its learner, or the file that :meth:`Agent.save` or ``klazy replay --emit`` wrote.
-        costs, columns, movement, guards, fill, engine : optional
+        costs, columns, movement, guards, fill, per, engine : optional
             As in :class:`~klazy.Agent`, for a new agent.
 
         Returns
@@ -118,6 +119,8 @@ class Client:
                     about[part] = value.to_dict()
             if columns is not None:
                 about["columns"] = dict(columns) if isinstance(columns, Mapping) else list(columns)
+            if per is not None:
+                about["per"] = np.asarray(per).tolist()
             self.ask("PUT", remote.place, about | {"engine": engine, "fill": fill})
         return remote
 

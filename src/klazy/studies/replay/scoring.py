@@ -422,7 +422,8 @@ def find_hindsight_optimum(source: Source, setup: Setup, first: int, last: int) 
     before = None
     for at in range(first, last, length):
         rows = source.read(at, min(at + length, last))
-        found = find_best(setup.family.costs(rows), setup.domain, setup.movement, gap=1e-3)
+        costs = setup.family.costs(rows)
+        found = find_best(costs, setup.domain, setup.movement, gap=1e-3, integers=setup.integers)
         hit, paid = setup.charge(rows, np.vstack((found.u, found.u[-1:])))
         hitting += float(hit.sum())
         switching += float(paid.sum())

@@ -17,6 +17,7 @@ from klazy.base.options import write_option
 from klazy.families import Family, Linear, LogWealth, Pinball, Quadratic, Rewards
 from klazy.kernels.codes import LINEAR, code_of
 from klazy.live import Guards
+from klazy.live.rows import check_per
 from klazy.movement import AsymmetricMovement, Movement, as_movement, suit_movement
 from klazy.sets import Box, CappedSimplex, ConvexSet, L2Ball, Polytope, Simplex
 from klazy.studies.contenders import is_simplex
@@ -52,6 +53,8 @@ class Setup:
         The decision before the first round. Default: everybody begins at the set's point nearest to the origin.
     guards : Guards, optional
         They limit the decisions in the second part, as they would limit an agent; contenders are tuned without them.
+    per : array, optional
+        How many units of a row are one unit of a decision, by column. Default: one.
 
     Examples
     --------
@@ -65,6 +68,12 @@ class Setup:
     movement: Movement
     start: Array | None = None
     guards: Guards | None = None
+    per: Array | None = None
+
+    @property
+    def integers(self) -> bool:
+        """Whether only whole numbers are played."""
+        return self.guards is not None and self.guards.integers
 
     @property
     def move_cost(self) -> float:
@@ -114,7 +123,8 @@ def make_setup(
     down: Any = None,
     start: Any = None,
     guards: Guards | None = None,
-    whole: bool = False,
+    whole: bool | None = None,
+    per: Any = None,
     **shape: Any,
 ) -> Setup:
     """Make the game for a trace with ``dim`` columns.
@@ -140,7 +150,9 @@ def make_setup(
     guards : Guards, optional
         Limits on the decisions in the second part.
     whole : bool, optional
-        Play integers only. Default: False.
+        Play integers only. Default: only if ``per`` is given.
+    per : float or list of float, optional
+        How many units of a row are one unit of a decision. Default: 1.
     **shape
         What the set takes, such as ``total`` or ``upper``.
 
@@ -160,7 +172,7 @@ def make_setup(
     L1Movement()
     """
     given = {name: value for name, value in shape.items() if value is not None}
-    sizes = {"move_cost": move_cost, "short": short, "excess": excess, "up": up, "down": down}
+    sizes = {"move_cost": move_cost, "short": short, "excess": excess, "up": up, "down": down, "per": per}
     for name, value in (sizes | given).items():
         _check_size(name, value)
     place = _choose_domain(domain, dim, given)
@@ -173,9 +185,10 @@ def make_setup(
     moving = _choose_movement(movement, place, move_cost, up, down)
     moving.check(dim)
     first = None if start is None else place.start_at(coordinates(start, "start", dim))
-    if whole:
+    units = None if per is None else check_per(per, family, dim)
+    if whole or (whole is None and per is not None):
         guards = (guards or Guards()).replace(integers=True)
-    return Setup(place, family, moving, first, guards)
+    return Setup(place, family, moving, first, guards, units)
 
 
 def read_move_costs(text: str) -> list[float]:
