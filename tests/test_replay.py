@@ -731,7 +731,12 @@ class TestAReplay:
 
 
 # How a problem is said: options of the command.
-PROBLEMS = [("--per", "60"), ("--per", "60,45", "--no-whole")]
+PROBLEMS = [
+    ("--per", "60"),
+    ("--per", "60,45", "--no-whole"),
+    ("--per", "60", "--ramp-up", "2", "--ramp-down", "1,3"),
+    ("--per", "60", "--no-whole", "--ramp-up", "1.5"),
+]
 
 
 def reproduce(report, score, rows, folder):
@@ -833,6 +838,36 @@ class TestTheProblemAsItIs:
             replay(demand, per=60.0)
         with pytest.raises(InvalidInput, match=r"per must be above 0, got 0\.0\."):
             replay(demand, per=0.0, **options)
+
+    @pytest.mark.parametrize("whole", [True, False])
+    def test_has_ramp_limits_that_everybody_keeps(self, monkeypatch, whole):
+        """The optimum is that of offline_optimum, and keeps them from piece to piece, too."""
+        demand = 10.0 + 8.0 * np.sin(np.arange(120) / 4.0)[:, None]
+        options = {"domain": "box", "costs": "pinball", "upper": 30.0, "short": 4.0, "move_cost": 0.5}
+        options |= {"guards": kl.Guards(up=2.0, down=1.0), "whole": whole}
+        found = replay(demand, **options)
+        free = replay(demand, **options | {"guards": None})
+        assert found.optimum.lower_bound > free.optimum.lower_bound
+        for score in found.scores:
+            steps = np.diff(score.points, axis=0)
+            assert steps.max() <= 2.0 + 1e-12
+            assert steps.min() >= -1.0 - 1e-12
+        rows = kl.PinballCosts(demand[60:], short=4.0)
+        box = kl.Box(0, 30)
+        exact = kl.offline_optimum(rows, box, kl.L1Movement(0.5), ramp=(1, 2), integers=whole, gap=1e-3)
+        assert found.optimum.cost == pytest.approx(exact.cost, rel=1e-3)
+        monkeypatch.setattr("klazy.studies.replay.scoring.OPTIMUM_NUMBERS", 25)
+        pieces = find_hindsight_optimum(found.source, found.setup, 60, 120)
+        assert pieces.pieces == 3
+        assert pieces.lower_bound <= exact.cost + 1e-9
+        assert pieces.cost >= exact.lower_bound - 1e-9
+
+    def test_does_not_know_the_optimum_within_limits_of_other_movements(self):
+        demand = 10.0 + 8.0 * np.sin(np.arange(80) / 4.0)[:, None]
+        guards = kl.Guards(up=2.0)
+        found = replay(demand, "box", "pinball", upper=30.0, movement="l2", guards=guards)
+        assert found.optimum is None
+        assert "The best possible total is not known for this movement within these limits." in found.answer
 
 
 class TestMissingCells:

@@ -16,9 +16,33 @@ if TYPE_CHECKING:
 
 
 # Options that are one number, or one per column.
-BY_COLUMN = ("up", "down", "start", "cap", "floor", "lower", "upper", "short", "excess", "per")
+BY_COLUMN = (
+    "up",
+    "down",
+    "start",
+    "cap",
+    "floor",
+    "lower",
+    "upper",
+    "short",
+    "excess",
+    "per",
+    "ramp_up",
+    "ramp_down",
+)
 # Options that are not klazy.replay's.
-OF_THE_COMMAND = ("trace", "hold", "per_round", "html", "emit", "contender", "emit_at", "as_json")
+OF_THE_COMMAND = (
+    "trace",
+    "hold",
+    "per_round",
+    "ramp_up",
+    "ramp_down",
+    "html",
+    "emit",
+    "contender",
+    "emit_at",
+    "as_json",
+)
 Text = str | None
 
 
@@ -88,6 +112,10 @@ def replay(
     hold: Annotated[
         int, typer.Option(min=1, help="Keep each decision for at least this many rounds.", show_default=False)
     ] = 1,
+    ramp_up: Annotated[
+        Text, _option("The most that a decision may rise in one round: one number, or one per column.")
+    ] = None,
+    ramp_down: Annotated[Text, _option("The most that it may fall, likewise.")] = None,
     per_round: Annotated[float | None, _option("The most that one round's move may cost.")] = None,
     html: Annotated[Path | None, _option("Write a report with pictures to this file.")] = None,
     emit: Annotated[
@@ -119,11 +147,14 @@ def replay(
     for file in (html, emit):
         if file is not None:
             _check_writable(file)
-    options = {name: value for name, value in context.params.items() if name not in OF_THE_COMMAND}
-    options |= {name: _read_numbers(options[name], name) for name in BY_COLUMN}
+    by_column = {name: _read_numbers(context.params[name], name) for name in BY_COLUMN}
+    options = {
+        name: value for name, value in (context.params | by_column).items() if name not in OF_THE_COMMAND
+    }
     options |= {"move_cost": read_move_costs(move_cost), "baseline": _read_baseline(baseline)}
-    if hold != 1 or per_round is not None:
-        options["guards"] = Guards(hold=hold, per_round=per_round)
+    limits = {"up": by_column["ramp_up"], "down": by_column["ramp_down"], "per_round": per_round}
+    if hold != 1 or any(limit is not None for limit in limits.values()):
+        options["guards"] = Guards(hold=hold, **limits)
     with show_progress() as bar:
         task = bar.add_task("replaying", total=1.0)
 

@@ -20,6 +20,8 @@ _GUARD_WORDS = {
     "integers": "the point was rounded to whole numbers",
     "frozen": "the agent was frozen",
     "hold": "a point is held for {hold} rounds, this one since round {since}",
+    "up": "a coordinate may rise by at most {up} in a round",
+    "down": "a coordinate may fall by at most {down} in a round",
     "per_round": "the move was cut to the round's budget {per_round:g}",
     "total": "the move was cut to what is left of the total budget {total:g}",
 }

@@ -459,9 +459,9 @@ def replay(
         What the set takes (``total``, ``cap``, ``floor``, ``lower``, ``upper``, ``radius``, ``polytope``), the costs of a unit
         too few or too many with pinball costs (``short``, ``excess``), what raising and lowering cost in multiples of the move
         cost (``up``, ``down``), each a number or one per column; ``start``, the decision before the first round;
-        ``per``, how many units of a row are one unit of a decision: with ``per=60`` a server meets a demand of 60, and decisions,
-        limits and prices are in servers; and ``guards`` or ``whole=True`` (integers, the default with ``per``), which limit
-        the decisions in the second part.
+        ``per``, how many units of a row are one unit of a decision: with ``per=60`` a server meets a demand of 60, and
+        decisions, limits and prices are in servers; and ``guards`` or ``whole=True`` (integers, the default with ``per``),
+        which limit the decisions in the second part.
 
     Returns
     -------

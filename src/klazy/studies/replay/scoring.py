@@ -17,7 +17,8 @@ from klazy.base.options import write_option
 from klazy.families import Family, LogWealth
 from klazy.game.batch import run_batch
 from klazy.game.run import run
-from klazy.hindsight.offline import find_best
+from klazy.hindsight.offline import find_best, find_ramp_obstacle
+from klazy.hindsight.problem import check_limits, keep_within
 from klazy.kernels.codes import SEASON_LAGS, SEASON_LONGEST, SEASON_NUMBERS, SEASON_PERIOD, SEASON_ROWS
 from klazy.learners import Learner
 from klazy.live.agent import Agent
@@ -410,6 +411,8 @@ def find_hindsight_optimum(source: Source, setup: Setup, first: int, last: int) 
     A piece may begin anywhere, so that no sequence pays less than the sum of the pieces' bounds. The sequences found are
     joined, and pay for the moves from piece to piece. Where rows carry points away, they pay for that too; the bound includes
     it where a move costs the same for all shares, and elsewhere it is what the decisions alone must cost.
+
+    Limits of rising and falling hold, also from piece to piece. The optimum is not known where they cannot be respected.
     """
     drifts = type(setup.family).drift is not Family.drift
     if setup.movement.grouped is None or (drifts and not isinstance(setup.family, LogWealth)):
@@ -420,17 +423,28 @@ def find_hindsight_optimum(source: Source, setup: Setup, first: int, last: int) 
     switching = 0.0
     bound = 0.0
     before = None
+    limits = check_limits(setup.ramp, source.dim)
+    if limits is not None:
+        sample = setup.family.costs(source.read(first, min(first + length, last)))
+        if drifts or find_ramp_obstacle(sample, setup.domain, setup.movement, setup.integers):
+            return None
+        if setup.integers:
+            limits = np.floor(limits)
     for at in range(first, last, length):
         rows = source.read(at, min(at + length, last))
         costs = setup.family.costs(rows)
-        found = find_best(costs, setup.domain, setup.movement, gap=1e-3, integers=setup.integers)
-        hit, paid = setup.charge(rows, np.vstack((found.u, found.u[-1:])))
+        options = {"integers": setup.integers, "ramp": setup.ramp}
+        found = find_best(costs, setup.domain, setup.movement, gap=1e-3, **options)
+        u = found.u
+        if before is not None and limits is not None:
+            u = keep_within(u, before, limits, setup.domain)
+        hit, paid = setup.charge(rows, np.vstack((u, u[-1:])))
         hitting += float(hit.sum())
         switching += float(paid.sum())
         bound += found.lower_bound
         if before is not None:
-            switching += float(setup.movement.weight * setup.movement.distance(found.u[0] - before))
-        before = found.u[-1]
+            switching += float(setup.movement.weight * setup.movement.distance(u[0] - before))
+        before = u[-1]
     return Best(hitting, switching, bound, -(-(last - first) // length))
 
 

@@ -76,6 +76,13 @@ class Setup:
         return self.guards is not None and self.guards.integers
 
     @property
+    def ramp(self) -> tuple[Any, Any] | None:
+        """How far decisions may fall and rise in a round; None without limits."""
+        if self.guards is None or (self.guards.down is None and self.guards.up is None):
+            return None
+        return self.guards.down, self.guards.up
+
+    @property
     def move_cost(self) -> float:
         """What a unit of movement costs, the largest if coordinates differ."""
         return float(np.max(self.movement.weight))
