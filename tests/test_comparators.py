@@ -122,16 +122,17 @@ def conic(
     movement: kl.types.Movement,
     x0: Array | None = None,
     ramp: tuple[Any, Any] = (None, None),
+    lead: int = 0,
 ) -> float:
-    """The optimum by Clarabel, within limits of falling and rising."""
+    """The optimum by Clarabel, within limits of falling and rising, where the first steps are none."""
     x, weights = cp.Variable((costs.T, costs.dim)), np.full(costs.T, movement.weights(costs.T))
     terms = [stated_cost(costs, t, x[t]) for t in range(costs.T)]
     terms += [stated_movement(movement, weights[t], x[t] - x[t - 1]) for t in range(1, costs.T)]
     terms += [] if x0 is None else [stated_movement(movement, weights[0], x[0] - x0)]
     inside = [c for t in range(costs.T) for c in constraints(domain, x[t])]
-    steps = [x[t] - x[t - 1] for t in range(1, costs.T)]
-    if x0 is not None:
-        steps.append(x[0] - x0)
+    steps = [] if x0 is None else [x[0] - x0]
+    steps += [x[t] - x[t - 1] for t in range(1, costs.T)]
+    inside += [step == 0 for step in steps[:lead]]
     down, up = ramp
     for step in steps:
         inside += [] if up is None else [step <= up]
@@ -275,11 +276,37 @@ class TestAgainstAConicSolver:
         assert (steps <= up + 1e-12).all()
         assert (steps >= -down - 1e-12).all()
 
+    @pytest.mark.parametrize("name", ["LinearCosts", "QuadraticCosts", "PinballCosts"])
+    @pytest.mark.parametrize("stands", [True, False])
+    @pytest.mark.parametrize(
+        ("domain", "movement", "ramp"),
+        [
+            (BOX, kl.L1Movement(0.3), (None, None)),
+            (BOX, kl.L1Movement(0.3), (0.1, 0.3)),
+            (BALL, kl.L2Movement(0.5), (None, None)),
+            (SIMPLEX, kl.TVMovement(0.0), (None, None)),
+            (BALL, kl.SquaredMovement(0.7), (None, None)),
+            (BALL, kl.contrib.ImpactMovement(0.4, scale=[0.1, 1.0, 2.0]), (None, None)),
+        ],
+        ids=str,
+    )
+    def test_a_lead_time(self, domain, movement, ramp, stands, name):
+        costs = costs_of(name, T, 3, 7)
+        x0 = domain.start if stands else None
+        given = None if ramp == (None, None) else ramp
+        found = offline_optimum(costs, domain, movement, x0=x0, ramp=given, lead=2, gap=1e-5)
+        value = conic(costs, domain, movement, x0, ramp, 2)
+        assert abs(found.cost - value) <= 2e-5 * (1.0 + abs(value))  # twice the gap that was asked for
+        assert found.lower_bound <= value + SOLVER * (1.0 + abs(value))
+        first = found.u[:3] if x0 is None else found.u[:2] - x0
+        np.testing.assert_array_equal(first, np.tile(first[0], (len(first), 1)))
+        assert x0 is None or not first.any()
+
     def test_limits_of_costs_that_are_cut(self):
         """Callable costs know no proximal step, so that planes find them, with the limits as bounds of a step."""
         curved = costs_of("QuadraticCosts", T, 3, 6)
         plain = kl.CallableCosts(T, 3, curved.value, curved.subgradient)
-        options: Any = {"ramp": (0.1, 0.2), "gap": 1e-4}
+        options: Any = {"ramp": (0.1, 0.2), "lead": 1, "gap": 1e-4}
         found = offline_optimum(plain, BOX, kl.L1Movement(0.3), **options)
         split = offline_optimum(curved, BOX, kl.L1Movement(0.3), **options)
         assert found.method == "cutting planes"
@@ -295,6 +322,9 @@ class TestAgainstAConicSolver:
             ({"ramp": (0.0, 1.0)}, "ramp must be above 0"),
             ({"ramp": (1.0, [1.0, 2.0])}, r"ramp\[1\] must have shape"),
             ({"x0": [9.0, 0.0, 0.0]}, "x0 must be in the set with a ramp"),
+            ({"lead": T}, f"lead must be less than the {T} rounds, got {T}"),
+            ({"lead": -1}, "lead must be an integer of at least 0, got -1"),
+            ({"ramp": None, "lead": 1, "x0": [9.0, 0.0, 0.0]}, "x0 must be in the set with a lead"),
         ],
     )
     def test_a_ramp_that_does_not_fit_is_refused(self, options, message):

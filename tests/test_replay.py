@@ -736,6 +736,9 @@ PROBLEMS = [
     ("--per", "60,45", "--no-whole"),
     ("--per", "60", "--ramp-up", "2", "--ramp-down", "1,3"),
     ("--per", "60", "--no-whole", "--ramp-up", "1.5"),
+    ("--per", "60", "--no-whole", "--lead", "3"),
+    ("--per", "60", "--delay", "2"),
+    ("--per", "60", "--lead", "2", "--delay", "1", "--ramp-up", "2"),
 ]
 
 
@@ -819,6 +822,18 @@ class TestTheProblemAsItIs:
                 remote.observe(row)
             assert (remote.hitting, remote.switching, remote.decision) == (*promised, decision)
 
+    def test_is_told_to_a_service_as_to_an_agent(self, tmp_path):
+        family = kl.Pinball(4.0)
+        rule = kl.LastValue(kl.Box(0, 30), family=family)
+        given = {"costs": family, "columns": ["eu"], "per": 60, "lead": 2, "delay": 1, "movement": "l1"}
+        agent = kl.Agent(rule, guards=kl.Guards(up=2.0), **given)
+        with run_service(tmp_path, insecure=True) as served:
+            remote = served.client().agent("new", rule, guards=kl.Guards(up=2.0), **given)
+            for demand in (120.0, 600.0, 60.0, 300.0, 240.0):
+                assert remote.observe({"eu": demand}) == agent.observe({"eu": demand})
+            assert (remote.hitting, remote.switching) == (agent.hitting, agent.switching)
+            assert [remote.about[name] for name in ("per", "lead", "delay")] == [[60.0], 2, 1]
+
     def test_has_decisions_in_units_of_their_own(self):
         """Dividing the demand by hand is the same, but for the rows that the agent takes; whole numbers are the default."""
         demand = 600.0 + 400.0 * np.sin(np.arange(80) / 6.0)[:, None]
@@ -862,7 +877,24 @@ class TestTheProblemAsItIs:
         assert pieces.lower_bound <= exact.cost + 1e-9
         assert pieces.cost >= exact.lower_bound - 1e-9
 
-    def test_does_not_know_the_optimum_within_limits_of_other_movements(self):
+    def test_has_a_lead_time_in_which_nobody_moves(self):
+        """The optimum is that of offline_optimum, and the decisions in the report are those in force."""
+        demand = 10.0 + 8.0 * np.sin(np.arange(80) / 4.0)[:, None]
+        options = {"domain": "box", "costs": "pinball", "upper": 30.0, "short": 4.0, "move_cost": 0.5}
+        late, plain = replay(demand, lead=3, **options), replay(demand, **options)
+        for score in late.scores:
+            assert (score.points[:4] == score.points[0]).all()
+        moved = late.score("last value").points
+        assert np.array_equal(moved[3:], plain.score("last value").points[:-3])
+        rows = kl.PinballCosts(demand[40:], short=4.0)
+        exact = kl.offline_optimum(rows, kl.Box(0, 30), kl.L1Movement(0.5), lead=3, gap=1e-3)
+        assert late.optimum.cost == pytest.approx(exact.cost, rel=1e-3)
+        assert late.optimum.lower_bound > plain.optimum.cost
+        again = replay(demand, delay=3, **options)
+        assert again.score("last value").cost == late.score("last value").cost
+        assert again.optimum.lower_bound == plain.optimum.lower_bound
+
+    def test_does_not_know_the_optimum_within_limits_of_other_movements(self, by_step):
         demand = 10.0 + 8.0 * np.sin(np.arange(80) / 4.0)[:, None]
         guards = kl.Guards(up=2.0)
         found = replay(demand, "box", "pinball", upper=30.0, movement="l2", guards=guards)

@@ -116,6 +116,12 @@ def replay(
         Text, _option("The most that a decision may rise in one round: one number, or one per column.")
     ] = None,
     ramp_down: Annotated[Text, _option("The most that it may fall, likewise.")] = None,
+    lead: Annotated[
+        int, typer.Option(min=0, help="A decision acts this many rounds later.", show_default=False)
+    ] = 0,
+    delay: Annotated[
+        int, typer.Option(min=0, help="A row is known this many rounds late.", show_default=False)
+    ] = 0,
     per_round: Annotated[float | None, _option("The most that one round's move may cost.")] = None,
     html: Annotated[Path | None, _option("Write a report with pictures to this file.")] = None,
     emit: Annotated[

@@ -160,6 +160,7 @@ class _Planes:
             longest = np.repeat(problem.limits.reshape(2, 1, d), T, axis=1)
             if problem.x0 is None:
                 longest[:, 0] = np.inf
+            longest[:, problem.held] = 0.0
             high[n + T :] = longest.ravel()
             equal.append([step, csr_array((n, T)), hstack((-eye_array(n), eye_array(n)))])
             sums.append(before)

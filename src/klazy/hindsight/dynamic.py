@@ -30,7 +30,7 @@ PAIRS = 1_000_000  # the largest table of pairs of integers, where every move ha
 def exact_optimum(problem: Problem) -> Optimum | None:
     """Return the optimum of linear costs if a dynamic programme finds it, else None."""
     if (
-        problem.is_limited
+        problem.is_tied
         or problem.grouped
         or problem.degree != 1.0
         or codes.code_of(problem.costs) != codes.LINEAR
@@ -143,18 +143,25 @@ def _find_least(values: Array, count: int | None) -> Array:
 
 
 def whole_optimum(
-    game: Game, domain: ConvexSet, relaxed: Optimum | None, limits: Array | None = None
+    game: Game,
+    domain: ConvexSet,
+    relaxed: Optimum | None,
+    limits: Array | None = None,
+    held: np.ndarray | None = None,
 ) -> Optimum | None:
     """Return the best sequence of integers that is found.
 
     It is exact where a dynamic programme can find it. Elsewhere it is the relaxed optimum, rounded, between what that costs and
-    the bound of the relaxed problem; None if that is needed and not given. ``limits`` are those of a step, for exact ones only.
+    the bound of the relaxed problem; None if that is needed and not given. ``limits`` are those of a step, and ``held`` says
+    which rounds stay where the one before is, for exact ones only.
     """
     exact = is_exact(game.costs, domain, game.movement)
     if exact:
         if limits is None:
             limits = np.full(2 * domain.dim, np.inf)
-        u = np.stack([_solve_coordinate(game, domain, i, limits) for i in range(domain.dim)], axis=1)
+        if held is None:
+            held = np.zeros(game.costs.T, dtype=bool)
+        u = np.stack([_solve_coordinate(game, domain, i, limits, held) for i in range(domain.dim)], axis=1)
     elif relaxed is not None:
         u = np.array([domain.nearest_whole(x) for x in relaxed.u])
     else:
@@ -193,7 +200,7 @@ def _has_prices(movement: Movement) -> bool:
     return movement.degree == 1.0 and movement.grouped is not None
 
 
-def _solve_coordinate(game: Game, domain: Any, i: int, limits: Array) -> Array:
+def _solve_coordinate(game: Game, domain: Any, i: int, limits: Array, held: np.ndarray) -> Array:
     """Find the best integers of one coordinate: the costs to come forwards, then backwards along them."""
     values, costs, up, down = _make_table(game, domain, i)
     unit = np.eye(domain.dim)[i]
@@ -214,17 +221,25 @@ def _solve_coordinate(game: Game, domain: Any, i: int, limits: Array) -> Array:
     come = np.empty(costs.shape)
     come[0] = costs[0]
     if game.x0 is not None:
-        come[0] += weights[0] * price(game.x0[i], values) + reach(game.x0[i], values)
-        if not np.isfinite(come[0]).any():
-            raise InvalidInput(f"No whole number is within the ramp of x0[{i}]={game.x0[i]:g}.")
+        if held[0]:
+            come[0] += np.where(values == game.x0[i], 0.0, np.inf)
+        else:
+            come[0] += weights[0] * price(game.x0[i], values) + reach(game.x0[i], values)
+        if np.isinf(come[0]).all():
+            raise InvalidInput(f"No whole number can follow x0[{i}]={game.x0[i]:g} with this ramp or lead.")
     for t in range(1, len(costs)):
-        if has_prices:
+        if held[t]:
+            come[t] = come[t - 1] + costs[t]
+        elif has_prices:
             come[t] = relax(come[t - 1], up[t], down[t], *most) + costs[t]
         else:
             come[t] = (come[t - 1][:, None] + weights[t] * pairs).min(axis=0) + costs[t]
     path = np.empty(len(costs))
     path[-1] = values[int(np.argmin(come[-1]))]
     for t in range(len(costs) - 1, 0, -1):
+        if held[t]:
+            path[t - 1] = path[t]
+            continue
         before = come[t - 1] + weights[t] * price(values, path[t]) + reach(values, path[t])
         path[t - 1] = values[int(np.argmin(before))]
     return path

@@ -15,7 +15,7 @@ from klazy.hindsight.cutting import cut_optimum
 from klazy.hindsight.drifting import drift_with, drifted_optimum
 from klazy.hindsight.dynamic import exact_optimum, is_exact, whole_optimum
 from klazy.hindsight.optimum import GapNotReached, Optimum
-from klazy.hindsight.problem import Problem, check_bounded_set, check_limits
+from klazy.hindsight.problem import Problem, check_bounded_set, check_limits, hold_first, needs_cuts
 from klazy.hindsight.splitting import Point, Progress, iterate
 from klazy.movement import DriftedMovement, Movement
 from klazy.sets import ConvexSet
@@ -33,6 +33,7 @@ def offline_optimum(
     iterations: int = ITERATIONS,
     integers: bool = False,
     ramp: tuple[ArrayLike | None, ArrayLike | None] | None = None,
+    lead: int = 0,
     progress: Progress | None = None,
 ) -> Optimum:
     r"""Find the sequence of decisions that would have paid least, with a lower bound on what any other pays.
@@ -54,6 +55,10 @@ def offline_optimum(
     With ``ramp=(down, up)`` no coordinate falls by more than ``down`` from a round to the next, or rises by more than ``up``.
     That is for movements with prices of each coordinate (l1, total variation, asymmetric), on any set; with ``integers`` where
     the dynamic programme is exact. Such optima are found by splitting or cutting planes, certified as all others.
+
+    With ``lead`` a decision acts that many rounds late. Who knows the future decides that much earlier, so only the first
+    rounds differ, in which nothing acts that is decided from round 1 on. They are played at ``x0``. Without an ``x0`` they and
+    the round after them are played at one point, the best for them and for what follows. A move is charged when it acts.
 
     With a :class:`DriftedMovement` the problem is not convex: the answer is the optimum without drift, charged with it, and
     the bound holds for every sequence. It is for linear costs and log-wealth on a simplex.
@@ -77,6 +82,8 @@ def offline_optimum(
     ramp : tuple of float or array_like, optional
         The most that a coordinate may fall and rise in one round, ``(down, up)``, in units: each a number, one per coordinate,
         or None for no limit. The step from ``x0``, if it is given, is limited, too. Default: no limits.
+    lead : int, optional
+        How many rounds later a decision acts. Default: 0.
     progress : callable, optional
         Called now and then as ``progress(iteration, gap)``.
 
@@ -117,20 +124,25 @@ def offline_optimum(
     if integers and is_drifting:
         raise InvalidInput("Integers and a DriftedMovement do not go together. Use TVMovement(...).")
     limits = check_limits(ramp, domain.dim)
-    if limits is not None:
-        obstacle = find_ramp_obstacle(game.costs, domain, game.movement, integers)
+    lead = integer(lead, "lead", "Use 0 where decisions act at once.", least=0)
+    if lead >= game.costs.T:
+        raise InvalidInput(f"lead must be less than the {game.costs.T} rounds, got {lead}.")
+    for name, has_limit in (("ramp", limits is not None), ("lead", lead > 0)):
+        if not has_limit:
+            continue
+        obstacle = find_obstacle(game.costs, domain, game.movement, name, integers)
         if obstacle:
-            raise InvalidInput(f"{obstacle} Leave ramp out.")
+            raise InvalidInput(f"{obstacle} Leave {name} out.")
         if game.x0 is not None and not domain.contains(game.x0):
-            raise InvalidInput(f"x0 must be in the set with a ramp, got {game.x0.tolist()}.")
+            raise InvalidInput(f"x0 must be in the set with a {name}, got {game.x0.tolist()}.")
     found = None
     if integers:
         domain.check_whole()
-        found = whole_optimum(game, domain, None, limits)
+        found = whole_optimum(game, domain, None, limits, hold_first(game.costs.T, lead, game.x0))
     if found is None and is_drifting:
         found = drifted_optimum(game, domain, gap, budget, progress)
     elif found is None:
-        found, _ = solve(Problem(game, domain, limits), gap, budget, progress=progress)
+        found, _ = solve(Problem(game, domain, limits, lead), gap, budget, progress=progress)
         if integers:
             found = whole_optimum(game, domain, found)
     assert found is not None
@@ -140,13 +152,17 @@ def offline_optimum(
     return found
 
 
-def find_ramp_obstacle(costs: Costs, domain: ConvexSet, movement: Movement, integers: bool = False) -> str:
-    """Explain why the optimum within a ramp is not known for these parts; "" if it is."""
-    if isinstance(movement, DriftedMovement) or movement.grouped is not False or movement.degree != 1.0:
-        known = "L1Movement, TVMovement or AsymmetricMovement"
-        return f"A ramp needs a movement with prices of each coordinate ({known}), got {movement!r}."
+def find_obstacle(
+    costs: Costs, domain: ConvexSet, movement: Movement, limit: str, integers: bool = False
+) -> str:
+    """Explain why the optimum with a ``"ramp"`` or a ``"lead"`` is not known for these parts; "" if it is."""
+    has_prices = movement.grouped is False and movement.degree == 1.0
+    is_drifting = isinstance(movement, DriftedMovement)
     if integers and not is_exact(costs, domain, movement):
-        return f"A ramp of integers needs a Box and costs by coordinate, got {domain!r} and {costs!r}."
+        return f"A {limit} of integers needs a Box and costs by coordinate, got {domain!r} and {costs!r}."
+    if is_drifting or (not has_prices and (limit == "ramp" or needs_cuts(costs, movement))):
+        known = "L1Movement, TVMovement or AsymmetricMovement"
+        return f"A {limit} needs a movement with prices of each coordinate ({known}), got {movement!r}."
     return ""
 
 
@@ -176,6 +192,7 @@ def find_best(
     iterations: int = 5000,
     integers: bool = False,
     ramp: tuple[Any, Any] | None = None,
+    lead: int = 0,
 ) -> Optimum:
     """Find the best sequence within ``iterations``, charged as a live agent is: from where rows have carried its point.
 
@@ -188,7 +205,8 @@ def find_best(
         relatives = costs.arrays()[0]
         charged = drift_with(movement, domain, relatives)
         integers = False
-    options: dict[str, Any] = {"gap": gap, "iterations": iterations, "integers": integers, "ramp": ramp}
+    options: dict[str, Any] = {"gap": gap, "iterations": iterations, "integers": integers}
+    options |= {"ramp": ramp, "lead": lead}
     try:
         found = offline_optimum(costs, domain, charged or movement, **options)
     except GapNotReached as short:

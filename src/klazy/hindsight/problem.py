@@ -30,7 +30,8 @@ class Problem:
     The movement is m(delta) = \|c delta\|_2 where ``grouped``, else up and down prices per coordinate with c = 1; of ``degree``
     2 it is half the square of that norm, and of degree 3/2 a sum of powers of coordinates. The first round's weight is zero
     if there is no ``x0`` to leave. ``size``, if set, is what gaps are relative to. ``limits`` are those of a step, up and down
-    as in ``prices``; the step to the first round has none if there is no ``x0``.
+    as in ``prices``; the step to the first round has none if there is no ``x0``. Rounds that are ``held`` stay where the
+    one before them is: ``lead`` of them, at ``x0`` or after the first round.
 
     Where c is meant along other ``axes`` than the coordinates, ``origin``, multipliers, iterates, proximal steps and minorants
     are written along these; what :meth:`paid` takes is not.
@@ -39,7 +40,7 @@ class Problem:
     costs: Any
     size = 0.0
 
-    def __init__(self, game: Game, domain: ConvexSet, limits: Array | None = None) -> None:
+    def __init__(self, game: Game, domain: ConvexSet, limits: Array | None = None, lead: int = 0) -> None:
         game.costs.check_finite()
         self.domain = domain
         self.costs = game.costs
@@ -62,6 +63,9 @@ class Problem:
             self.weights[0] = 0.0
         self.limits = np.full(2 * self.dim, np.inf) if limits is None else limits
         self.is_limited = bool(np.isfinite(self.limits).any())
+        self.held = hold_first(self.T, lead, self.x0)
+        # Whether steps have limits of any kind, so that sequences must be brought within them.
+        self.is_tied = self.is_limited or lead > 0
         self.before = np.zeros(self.dim) if self.x0 is None else self.x0
         self.origin = self.turn(self.before)
 
@@ -120,7 +124,7 @@ class Problem:
     @property
     def ties(self) -> Array:
         """What ties a round to the one before it in the splitting method: its weight, or a limit where moving costs nothing."""
-        if not self.is_limited:
+        if not self.is_tied:
             return self.weights
         ties = np.where(self.weights > 0.0, self.weights, 1.0)
         if self.x0 is None:
@@ -129,8 +133,13 @@ class Problem:
 
     def keep_within(self, u: Array) -> Array:
         """Follow a sequence as far as the limits of a step allow."""
-        start = u[0] if self.x0 is None else self.before
-        return keep_within(u, start, self.limits, self.domain) if self.is_limited else u
+        if not self.is_tied:
+            return u
+        last = int(np.flatnonzero(self.held).max(initial=-1))
+        kept = np.array(u)
+        kept[: last + 1] = self.x0 if self.held[0] else u[max(last, 0)]
+        start = kept[0] if self.x0 is None else self.before
+        return keep_within(kept, start, self.limits, self.domain)
 
     def with_weight(self, factor: float) -> "Problem":
         """Return the same problem with every movement weight multiplied."""
@@ -210,6 +219,8 @@ class Problem:
 
     def conjugate(self, mu: Array) -> float:
         """Return by how much <mu_t, z_t> can exceed the cost of all steps z_t; zero where that is a norm without limits."""
+        # A step that is held is zero, whatever its multiplier.
+        mu = np.where(self.held[:, None], 0.0, mu)
         if self.is_limited:
             # A multiplier beyond a price gains by as long a step as may be; without a limit it is never beyond.
             pressed = np.concatenate((mu, -mu), axis=1) - self.weights[:, None] * self.prices
@@ -232,6 +243,14 @@ class Problem:
         round adds d products of sums of three terms, 64 rounds may be added one by one, and such blocks are added pairwise."""
         reach = self._reach + float(np.linalg.norm(self.origin))
         return (self.dim + 100) * EPS * (slopes + 2.0 * multipliers) * reach
+
+
+def hold_first(T: int, lead: int, x0: Array | None) -> np.ndarray:
+    """Return which rounds cannot move: the first ``lead`` ones, or those after the first if nothing was before it."""
+    rounds = np.arange(T)
+    if x0 is None:
+        return (rounds > 0) & (rounds <= lead)
+    return rounds < lead
 
 
 def check_limits(ramp: Any, dim: int) -> Array | None:

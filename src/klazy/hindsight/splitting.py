@@ -73,6 +73,7 @@ class Splitting:
             start = Point(first, np.zeros(shape), np.zeros(shape), np.zeros(shape))
         else:
             self.r_z = self._balance(start)
+        self._weights = np.where(problem.held, np.inf, problem.weights)
         self._place(start)
 
     def _place(self, at: Point) -> None:
@@ -102,7 +103,7 @@ class Splitting:
             )  # fmt: skip
             self._substitute(
                 self._y, self.s_x, self.s_z, problem.origin, self._shrink, self._shift, self._r, problem.c, problem.prices,
-                problem.limits, problem.grouped, problem.degree, problem.weights, RELAXATION, self._pivots, self._lower,
+                problem.limits, problem.grouped, problem.degree, self._weights, RELAXATION, self._pivots, self._lower,
                 self.w, self.target, self.mu, self.still,
             )  # fmt: skip
             self._project(self.target, self.x)
@@ -234,7 +235,7 @@ def _start_coarsely(problem: Problem, gap: float) -> Point | None:
     """
     price = float(problem.weights.mean()) * problem.movement.lipschitz(problem.dim)
     is_expensive = price >= _EXPENSIVE * problem.steepness
-    is_plain = problem.degree == 1.0 and problem.axes is None and not problem.is_limited
+    is_plain = problem.degree == 1.0 and problem.axes is None and not problem.is_tied
     if not problem.is_linear or problem.T < _SHORTEST or not is_expensive or not is_plain:
         return None
     starts = np.arange(0, problem.T, BLOCK)
@@ -243,6 +244,7 @@ def _start_coarsely(problem: Problem, gap: float) -> Point | None:
     coarse.costs = LinearCosts(np.add.reduceat(g, starts, axis=0))
     coarse.T = len(starts)
     coarse.weights = problem.weights[starts]
+    coarse.held = problem.held[starts]
     for cached in ("steepness", "unit"):
         coarse.__dict__.pop(cached, None)
     _, at = iterate(coarse, gap / 3.0, _BUDGET)

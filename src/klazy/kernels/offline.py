@@ -62,7 +62,7 @@ def _substitute(
 ):  # fmt: skip
     """Do the backward half of the solve, into ``w``; on the way ``target`` = shrink (2 w - s_x) + shift, to project, and
     the movement's step: z = prox(2 c Dw - s_z), its multiplier ``mu`` and the relaxed update of s_z. Steps that are priced by
-    coordinate rise and fall by at most ``limits``.
+    coordinate rise and fall by at most ``limits``. A round of infinite weight stays where the one before it is.
 
     ``still[t]`` says whether z_t is zero. A round without weight has no multiplier and no part in the system.
     """
@@ -91,6 +91,10 @@ def _substitute(
             for i in range(d):
                 mu[t, i] = 0.0
                 s_z[t, i] = 0.0
+        elif weight == np.inf:
+            still[t] = 1.0
+            for i in range(d):
+                mu[t, i] = r_z[t] * mu[t, i]
         elif degree == 2.0:
             kept = r_z[t] / (r_z[t] + weight)
             still[t] = 1.0 if square == 0.0 else 0.0

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 FORMAT = 2
 _NEEDED = {"engine", "machine", "learner", "state"}
 _OPTIONAL = {"guards", "guarded", "ids", "costs", "columns", "names", "movement", "origin", "account"}
-_OPTIONAL |= {"fill", "last_row", "per"}
+_OPTIONAL |= {"fill", "last_row", "per", "lead", "delay", "queue"}
 _FLOAT64 = np.dtype(np.float64)
 
 
@@ -76,6 +76,13 @@ class Agent:
         How many units of a row are one unit of a decision, in all columns or in each: with ``per=60``, a server meets a demand
         of 60. Rows are divided by it before they are charged; costs, limits and prices are of units of decisions. It needs
         pinball or quadratic costs. Default: 1.
+    lead : int, optional
+        How many rounds later a decision acts, a boot time, say. A row is charged at the decision that acts in its round, and a
+        move when it acts; until the first decision acts, the first point does. The learner sees the row, or its gradient at the
+        decision it made last. Default: 0.
+    delay : int, optional
+        How many rounds late every row comes. A row is charged at the decision that acted in its own round, so that the account
+        is as late as the rows. Default: 0. For rows that come in any order, use :class:`~klazy.contrib.Delayed`.
 
     Examples
     --------
@@ -106,9 +113,11 @@ class Agent:
         fill: str | None = None,
         last_row: Any = None,
         per: ArrayLike | None = None,
+        lead: int | None = None,
+        delay: int | None = None,
     ) -> None:
         given = {"costs": costs, "columns": columns, "movement": movement, "origin": origin, "fill": fill}
-        given["per"] = per
+        given |= {"per": per, "lead": lead, "delay": delay}
         spec = RowSpec.build(learner, **given)
         if state is not None:
             learner.check_state(state)
@@ -198,6 +207,22 @@ class Agent:
     def per(self) -> tuple[float, ...] | None:
         """How many units of a row are one unit of a decision, by column; None if rows and decisions have the same units."""
         return self._spec.per
+
+    @property
+    def lead(self) -> int:
+        """How many rounds later a decision acts."""
+        return self._spec.lead
+
+    @property
+    def delay(self) -> int:
+        """How many rounds late a row comes."""
+        return self._spec.delay
+
+    @property
+    def in_force(self) -> Any:
+        """The decision that the next row is charged at: without lead and delay, the present one."""
+        with self._lock:
+            return self._spec.name(self._now.in_force.copy())
 
     @property
     def hitting(self) -> float:
@@ -607,6 +632,8 @@ class Agent:
         origin: dict[str, Any] | None = None,
         fill: str | None = None,
         per: ArrayLike | None = None,
+        lead: int | None = None,
+        delay: int | None = None,
         engine: str = "auto",
         state: Any = None,
         guards: Guards | None = None,
@@ -630,7 +657,7 @@ class Agent:
             it may be left out, and must not differ.
         name : str, optional
             Which agent of the file. Default: ``"agent"``.
-        costs, columns, movement, origin, fill, per : optional
+        costs, columns, movement, origin, fill, per, lead, delay : optional
             As in :class:`Agent`, for a new agent. Where there is one, they may be left out, and must not differ; its origin
             stays.
         engine : str, optional
@@ -680,7 +707,7 @@ class Agent:
         from klazy.live.stored import open_agent
 
         given = {"costs": costs, "columns": columns, "movement": movement, "origin": origin, "fill": fill}
-        given["per"] = per
+        given |= {"per": per, "lead": lead, "delay": delay}
         start: Any = learner
         if isinstance(learner, Agent):
             given_too = [name for name, value in (given | {"state": state}).items() if value is not None]
@@ -773,7 +800,7 @@ class Agent:
         with self._lock:
             now = self._memory
             about = (now.learner, now.engine, now.state, now.guards, now.spec)
-            names = ("guarded", "hitting", "switching", "ids", "last_row")
+            names = ("guarded", "hitting", "switching", "ids", "last_row", "queue")
             return about, {name: getattr(now, name) for name in names}
 
     def __setstate__(self, saved: tuple[Any, ...]) -> None:
@@ -786,6 +813,7 @@ class Agent:
     def __repr__(self) -> str:
         now = self._now
         shown = {name: getattr(now.spec, name) for name in ("costs", "columns", "movement", "fill", "per")}
+        shown |= {"lead": self.lead or None, "delay": self.delay or None}
         if now.spec.columns is not None:
             shown["columns"] = list(now.spec.columns)
         shown["guards"] = now.guards

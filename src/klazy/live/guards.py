@@ -1,5 +1,7 @@
 """Limits on the points that an agent plays."""
 
+from __future__ import annotations
+
 import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -109,7 +111,7 @@ class Guards(Config):
         above = one_of(above, "above", ("reject", "clip"))
         self._keep(above=above, integers=bool(integers), hold=hold, movement=movement)
 
-    def fit(self, learner: Learner[Any]) -> "Guards":
+    def fit(self, learner: Learner[Any]) -> Guards:
         """Fit the guards to a learner: check that they make sense on its set, and fill in what moving costs.
 
         Parameters

@@ -9,14 +9,14 @@ from typing import Any, Self
 import numpy as np
 
 from klazy.base.cells import is_missing
-from klazy.base.checks import Array, InvalidInput, coordinates, number, one_of, positive, vector
+from klazy.base.checks import Array, InvalidInput, coordinates, integer, number, one_of, positive, vector
 from klazy.families import Family
-from klazy.learners import Learner
+from klazy.learners import Delayed, Learner
 from klazy.movement import Movement, as_movement
 
 FILLS = ("forward", "zero", "drop")
 # What an agent that is opened again must have in common with its arguments; an origin is only a note.
-_COMPARED = ("costs", "columns", "movement", "fill", "per")
+_COMPARED = ("costs", "columns", "movement", "fill", "per", "lead", "delay")
 _NAMES_SHOWN = 5
 
 
@@ -30,7 +30,8 @@ class RowSpec:
 
     ``columns`` names the entries of a row, ``names`` those of a decision; mostly they are the same. ``origin`` says where the
     agent was tuned, as plain values. ``fill`` says what happens to a missing cell: it repeats the last row, counts as zero, or
-    drops the row. ``per`` says how many units of a row are one of a decision.
+    drops the row. ``per`` says how many units of a row are one of a decision. A
+    decision acts ``lead`` rounds late, and a row comes ``delay`` rounds late.
     """
 
     costs: Family | None = None
@@ -40,6 +41,8 @@ class RowSpec:
     origin: dict[str, Any] | None = None
     fill: str | None = None
     per: tuple[float, ...] | None = None
+    lead: int = 0
+    delay: int = 0
 
     @classmethod
     def build(
@@ -52,6 +55,8 @@ class RowSpec:
         origin: Any = None,
         fill: Any = None,
         per: Any = None,
+        lead: Any = None,
+        delay: Any = None,
     ) -> Self:
         """Check the arguments of an agent with this learner."""
         if not isinstance(learner, Learner):
@@ -75,7 +80,13 @@ class RowSpec:
         if origin is not None:
             origin = _check_origin(origin)
         units = None if per is None else tuple(check_per(per, family, dim).tolist())
-        return cls(family, rows, decisions, price, origin, fill, units)
+        lags = [_check_lag(lead, "lead", learner, family), _check_lag(delay, "delay", learner, family)]
+        return cls(family, rows, decisions, price, origin, fill, units, *lags)
+
+    @property
+    def lag(self) -> int:
+        """By how many rows a decision acts later than on the next one."""
+        return self.lead + self.delay
 
     @property
     def takes_rows(self) -> bool:
@@ -93,15 +104,16 @@ class RowSpec:
             "origin": self.origin,
             "fill": self.fill,
             "per": None if self.per is None else list(self.per),
+            "lead": self.lead or None,
+            "delay": self.delay or None,
         }
         return {name: value for name, value in found.items() if value is not None}
 
     @classmethod
     def from_dict(cls, learner: Learner[Any], data: dict[str, Any]) -> Self:
         """Rebuild what :meth:`to_dict` described."""
-        given: dict[str, Any] = {
-            name: data.get(name) for name in ("costs", "columns", "movement", "origin", "fill", "per")
-        }
+        names = ("costs", "columns", "movement", "origin", "fill", "per", "lead", "delay")
+        given: dict[str, Any] = {name: data.get(name) for name in names}
         if given["costs"] is not None:
             given["costs"] = Family.from_dict(given["costs"])
         if given["movement"] is not None:
@@ -278,6 +290,17 @@ def check_per(per: Any, costs: Family | None, dim: int) -> Array:
     for each in units:
         positive(each, "per")
     return units
+
+
+def _check_lag(lag: Any, name: str, learner: Learner[Any], costs: Family | None) -> int:
+    """Check a number of rounds by which something is late."""
+    if lag is None or lag == 0:
+        return 0
+    if costs is None:
+        raise InvalidInput(f"{name} needs costs that say what a row costs. Give costs, or leave {name} out.")
+    if isinstance(learner, Delayed):
+        raise InvalidInput(f"{name} and Delayed do not go together. Give the learner without Delayed.")
+    return integer(lag, name, "Leave it out for none.", least=0)
 
 
 def check_zeros(fill: str | None, costs: Family) -> None:

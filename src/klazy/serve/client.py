@@ -90,6 +90,8 @@ class Client:
         guards: Guards | None = None,
         fill: str | None = None,
         per: float | Sequence[float] | None = None,
+        lead: int | None = None,
+        delay: int | None = None,
         engine: str = "auto",
     ) -> RemoteAgent:
         """Get an agent of the service; with a learner, create it if it does not exist.
@@ -100,7 +102,7 @@ class Client:
             Which agent.
         learner : Learner, str or Path, optional
             For a new agent: its learner, or the file that :meth:`Agent.save` or ``klazy replay --emit`` wrote.
-        costs, columns, movement, guards, fill, per, engine : optional
+        costs, columns, movement, guards, fill, per, lead, delay, engine : optional
             As in :class:`~klazy.Agent`, for a new agent.
 
         Returns
@@ -121,7 +123,8 @@ class Client:
                 about["columns"] = dict(columns) if isinstance(columns, Mapping) else list(columns)
             if per is not None:
                 about["per"] = np.asarray(per).tolist()
-            self.ask("PUT", remote.place, about | {"engine": engine, "fill": fill})
+            about |= {"engine": engine, "fill": fill, "lead": lead, "delay": delay}
+            self.ask("PUT", remote.place, about)
         return remote
 
     def agents(self) -> list[dict[str, Any]]:

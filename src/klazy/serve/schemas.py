@@ -125,6 +125,8 @@ class Create(_Body):
     per: float | list[float] | None = Field(
         None, description="How many units of a row are one unit of a decision, in all columns or in each."
     )
+    lead: Integer | None = Field(None, description="How many rounds later a decision acts.")
+    delay: Integer | None = Field(None, description="How many rounds late a row comes.")
     engine: str = Field("auto", description="auto, compiled or step.")
     format: Integer | None = Field(None, description="Of a saved agent.")
     checksum: str | None = Field(None, description="Of a saved agent.")

@@ -367,6 +367,8 @@ class Report:
             fill=self.source.fill,
             last_row=last_row,
             per=self.setup.per,
+            lead=self.setup.lead,
+            delay=self.setup.delay,
         )
 
     def _describe_origin(self, score: Score, at: str) -> dict[str, Any]:
@@ -460,7 +462,8 @@ def replay(
         too few or too many with pinball costs (``short``, ``excess``), what raising and lowering cost in multiples of the move
         cost (``up``, ``down``), each a number or one per column; ``start``, the decision before the first round;
         ``per``, how many units of a row are one unit of a decision: with ``per=60`` a server meets a demand of 60, and
-        decisions, limits and prices are in servers; and ``guards`` or ``whole=True`` (integers, the default with ``per``),
+        decisions, limits and prices are in servers; ``lead``, how many rounds later a decision acts; ``delay``, how many rounds
+        late a row is known; and ``guards`` or ``whole=True`` (integers, the default with ``per``),
         which limit the decisions in the second part.
 
     Returns

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from klazy.base.checks import Array, InvalidInput, coordinates, one_of, positive
+from klazy.base.checks import Array, InvalidInput, coordinates, integer, one_of, positive
 from klazy.base.options import write_option
 from klazy.families import Family, Linear, LogWealth, Pinball, Quadratic, Rewards
 from klazy.kernels.codes import LINEAR, code_of
@@ -55,6 +55,8 @@ class Setup:
         They limit the decisions in the second part, as they would limit an agent; contenders are tuned without them.
     per : array, optional
         How many units of a row are one unit of a decision, by column. Default: one.
+    lead, delay : int, optional
+        How many rounds later a decision acts, and how many rounds late a row comes. Default: 0.
 
     Examples
     --------
@@ -69,6 +71,13 @@ class Setup:
     start: Array | None = None
     guards: Guards | None = None
     per: Array | None = None
+    lead: int = 0
+    delay: int = 0
+
+    @property
+    def lag(self) -> int:
+        """By how many rows a decision acts later than on the next one."""
+        return self.lead + self.delay
 
     @property
     def integers(self) -> bool:
@@ -132,6 +141,8 @@ def make_setup(
     guards: Guards | None = None,
     whole: bool | None = None,
     per: Any = None,
+    lead: int = 0,
+    delay: int = 0,
     **shape: Any,
 ) -> Setup:
     """Make the game for a trace with ``dim`` columns.
@@ -160,6 +171,8 @@ def make_setup(
         Play integers only. Default: only if ``per`` is given.
     per : float or list of float, optional
         How many units of a row are one unit of a decision. Default: 1.
+    lead, delay : int, optional
+        How many rounds later a decision acts, and how many rounds late a row comes. Default: 0.
     **shape
         What the set takes, such as ``total`` or ``upper``.
 
@@ -195,7 +208,8 @@ def make_setup(
     units = None if per is None else check_per(per, family, dim)
     if whole or (whole is None and per is not None):
         guards = (guards or Guards()).replace(integers=True)
-    return Setup(place, family, moving, first, guards, units)
+    lags = [integer(lead, "lead", least=0), integer(delay, "delay", least=0)]
+    return Setup(place, family, moving, first, guards, units, *lags)
 
 
 def read_move_costs(text: str) -> list[float]:

@@ -174,7 +174,8 @@ def _describe_laziness(found: "Report") -> str:
 
 def _describe_optimum(found: "Report") -> str:
     if found.optimum is None:
-        within = "" if found.setup.ramp is None else " within these limits"
+        has_limits = found.setup.ramp is not None or found.setup.lead > 0
+        within = " within these limits" if has_limits else ""
         return f"The best possible total is not known for this movement{within}."
     least = _format(found, min(found.optimum.cost, found.best.cost))
     bound = _format(found, found.optimum.lower_bound)
