@@ -859,9 +859,16 @@ class TestTheProblemAsItIs:
         """The optimum is that of offline_optimum, and keeps them from piece to piece, too."""
         demand = 10.0 + 8.0 * np.sin(np.arange(120) / 4.0)[:, None]
         options = {"domain": "box", "costs": "pinball", "upper": 30.0, "short": 4.0, "move_cost": 0.5}
-        options |= {"guards": kl.Guards(up=2.0, down=1.0), "whole": whole}
-        found = replay(demand, **options)
-        free = replay(demand, **options | {"guards": None})
+        options["whole"] = whole
+        found = replay(demand, ramp_up=2.0, ramp_down=1.0, **options)
+        free = replay(demand, **options)
+        assert (
+            found.setup.ramp == replay(demand, guards=kl.Guards(up=[2.0], down=[1.0]), **options).setup.ramp
+        )
+        with pytest.raises(InvalidInput, match=r"ramp_up must be above 0, got 0\.0\."):
+            replay(demand, ramp_up=0.0, **options)
+        with pytest.raises(InvalidInput, match="ramp_down must have shape"):
+            replay(demand, ramp_down=[1.0, 2.0], **options)
         assert found.optimum.lower_bound > free.optimum.lower_bound
         for score in found.scores:
             steps = np.diff(score.points, axis=0)
@@ -900,6 +907,17 @@ class TestTheProblemAsItIs:
         found = replay(demand, "box", "pinball", upper=30.0, movement="l2", guards=guards)
         assert found.optimum is None
         assert "The best possible total is not known for this movement within these limits." in found.answer
+
+    def test_names_the_flags_in_errors(self, tmp_path):
+        written(tmp_path, "a\n" + "1\n2\n" * 30)
+        for flags, message in (
+            (("--ramp-up", "x"), "--ramp-up must be a number, or one per column, got x."),
+            (("--ramp-down", "0"), "--ramp-down must be above 0, got 0.0."),
+            (("--per", "60,x"), "--per must be a number, or one per column, got 60,x."),
+        ):
+            ended = call_klazy("replay", "trace.csv", *self.OPTIONS, *flags, folder=tmp_path)
+            assert ended.status == 2
+            assert message in ended.stderr
 
 
 class TestMissingCells:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from klazy.base.checks import InvalidInput
+from klazy.base.options import write_option
 from klazy.cli.terminal import Json, read_command_line, say, show_progress
 from klazy.live import Guards
 
@@ -35,8 +36,6 @@ OF_THE_COMMAND = (
     "trace",
     "hold",
     "per_round",
-    "ramp_up",
-    "ramp_down",
     "html",
     "emit",
     "contender",
@@ -153,14 +152,11 @@ def replay(
     for file in (html, emit):
         if file is not None:
             _check_writable(file)
-    by_column = {name: _read_numbers(context.params[name], name) for name in BY_COLUMN}
-    options = {
-        name: value for name, value in (context.params | by_column).items() if name not in OF_THE_COMMAND
-    }
+    options = {name: value for name, value in context.params.items() if name not in OF_THE_COMMAND}
+    options |= {name: _read_numbers(options[name], name) for name in BY_COLUMN}
     options |= {"move_cost": read_move_costs(move_cost), "baseline": _read_baseline(baseline)}
-    limits = {"up": by_column["ramp_up"], "down": by_column["ramp_down"], "per_round": per_round}
-    if hold != 1 or any(limit is not None for limit in limits.values()):
-        options["guards"] = Guards(hold=hold, **limits)
+    if hold != 1 or per_round is not None:
+        options["guards"] = Guards(hold=hold, per_round=per_round)
     with show_progress() as bar:
         task = bar.add_task("replaying", total=1.0)
 
@@ -207,9 +203,8 @@ def _read_numbers(text: str | None, name: str) -> float | list[float] | None:
     try:
         numbers = [float(each) for each in text.split(",")]
     except ValueError:
-        message = (
-            f"--{name} must be a number, or one per column, got {text}. Write --{name} 40 or --{name} 40,20."
-        )
+        flag = write_option(name)
+        message = f"{flag} must be a number, or one per column, got {text}. Write {flag} 40 or {flag} 40,20."
         raise InvalidInput(message) from None
     return numbers if len(numbers) > 1 else numbers[0]
 

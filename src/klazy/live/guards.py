@@ -265,6 +265,8 @@ class Guards(Config):
 
     def _limit(self, x: Array, domain: ConvexSet, goal: Array) -> tuple[Array, list[str]]:
         """Go as far from ``x`` towards ``goal`` as coordinates may rise and fall, and name the limits that stopped it."""
+        if self.up is None and self.down is None:
+            return goal, []
         low = np.full(len(x), -np.inf) if self.down is None else x - self.down
         high = np.full(len(x), np.inf) if self.up is None else x + self.up
         limits = (("up", goal > high), ("down", goal < low))

@@ -382,28 +382,34 @@ class AgentState:
         charged = self.in_force
         stand = charged
         values = record.values
+        row = None
         if values is not None:
             if self.spec.costs is None:
                 return self._compute_cost(values)
-            stand = self.spec.costs.drift(self.spec.scale(values), charged)
-        g, hint, is_clipped, hitting = self._evaluate(record, charged)
+            row = self.spec.scale(values)
+            stand = self.spec.costs.drift(row, charged)
+        g, hint, is_clipped, hitting = self._evaluate(record, charged, row)
         return self._move(self._step(g, hint), stand, hitting, is_clipped, values)
 
-    def _evaluate(self, record: Record, charged: Array) -> tuple[Array, Array | None, bool, float]:
-        """Return what the learner gets and its hint, whether guards clipped them, and what the point in force cost."""
+    def _evaluate(
+        self, record: Record, charged: Array, row: Array | None
+    ) -> tuple[Array, Array | None, bool, float]:
+        """Return what the learner gets and its hint, whether guards clipped them, and what the point ``charged`` cost.
+
+        ``row`` is that of the record, in units of decisions.
+        """
         d = len(charged)
         g = record.numbers[:d]
         hint = record.numbers[d:] if record.kind == HINTED else None
         costs = self.spec.costs
         hitting = record.hitting
-        if record.values is None or costs is None:
+        if row is None or costs is None:
             hitting = float(g.dot(charged))
         else:
-            scaled = self.spec.scale(record.values)
             if hitting is None:
-                hitting = float(costs.value(scaled, charged))
+                hitting = float(costs.value(row, charged))
             if not self._takes_gradients:
-                g = scaled
+                g = row
         is_clipped = False
         if self.guards is not None:
             g, hint, is_clipped = self.guards.clip(g, hint)
@@ -462,7 +468,8 @@ class AgentState:
         if what == GIVEN_UP:
             return still._replace(form=learner.give_up(self.form, round))
         played = learner.find_point(self.form, round)
-        g, _, is_clipped, hitting = self._evaluate(record, played)
+        row = None if record.values is None else self.spec.scale(record.values)
+        g, _, is_clipped, hitting = self._evaluate(record, played, row)
         acted = "clip" if is_clipped else ""
         form = learner.learn(self.form, round, g)
         return still._replace(form=form, hitting=hitting + 0.0, acted=acted, values=record.values)

@@ -462,9 +462,9 @@ def replay(
         too few or too many with pinball costs (``short``, ``excess``), what raising and lowering cost in multiples of the move
         cost (``up``, ``down``), each a number or one per column; ``start``, the decision before the first round;
         ``per``, how many units of a row are one unit of a decision: with ``per=60`` a server meets a demand of 60, and
-        decisions, limits and prices are in servers; ``lead``, how many rounds later a decision acts; ``delay``, how many rounds
-        late a row is known; and ``guards`` or ``whole=True`` (integers, the default with ``per``),
-        which limit the decisions in the second part.
+        decisions, limits and prices are in servers; ``lead``, how many rounds later a decision acts; ``delay``, how many
+        rounds late a row is known; and limits on the decisions in the second part: ``ramp_up`` and ``ramp_down`` (by how much
+        one may rise and fall in a round), ``whole=True`` (integers, the default with ``per``), or ``guards``.
 
     Returns
     -------

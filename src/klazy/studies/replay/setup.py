@@ -139,6 +139,8 @@ def make_setup(
     down: Any = None,
     start: Any = None,
     guards: Guards | None = None,
+    ramp_up: Any = None,
+    ramp_down: Any = None,
     whole: bool | None = None,
     per: Any = None,
     lead: int = 0,
@@ -167,6 +169,8 @@ def make_setup(
         The decision before the first round.
     guards : Guards, optional
         Limits on the decisions in the second part.
+    ramp_up, ramp_down : float or list of float, optional
+        The most that a decision may rise and fall in one round, which joins the guards.
     whole : bool, optional
         Play integers only. Default: only if ``per`` is given.
     per : float or list of float, optional
@@ -193,6 +197,7 @@ def make_setup(
     """
     given = {name: value for name, value in shape.items() if value is not None}
     sizes = {"move_cost": move_cost, "short": short, "excess": excess, "up": up, "down": down, "per": per}
+    sizes |= {"ramp_up": ramp_up, "ramp_down": ramp_down}
     for name, value in (sizes | given).items():
         _check_size(name, value)
     place = _choose_domain(domain, dim, given)
@@ -206,6 +211,10 @@ def make_setup(
     moving.check(dim)
     first = None if start is None else place.start_at(coordinates(start, "start", dim))
     units = None if per is None else check_per(per, family, dim)
+    for name, option, limit in (("up", "ramp_up", ramp_up), ("down", "ramp_down", ramp_down)):
+        if limit is not None:
+            limits = [positive(each, write_option(option)) for each in coordinates(limit, option, dim)]
+            guards = (guards or Guards()).replace(**{name: limits})
     if whole or (whole is None and per is not None):
         guards = (guards or Guards()).replace(integers=True)
     lags = [integer(lead, "lead", least=0), integer(delay, "delay", least=0)]
