@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import klazy as kl
 from cases import FAMILIES as EVERY_FAMILY
 from cases import PUBLIC, TRIANGLE, concrete, costs_of, gradients, rows_of
-from klazy.base.checks import Array
+from klazy.base.checks import Array, InvalidInput
 from klazy.contrib import best_with_path_length
 from klazy.game.game import Game
 from klazy.hindsight import (
@@ -117,14 +117,26 @@ def stated_movement(movement: Any, weight: float, delta: cp.Expression) -> Any:
 
 
 def conic(
-    costs: kl.types.Costs, domain: kl.types.ConvexSet, movement: kl.types.Movement, x0: Array | None = None
+    costs: kl.types.Costs,
+    domain: kl.types.ConvexSet,
+    movement: kl.types.Movement,
+    x0: Array | None = None,
+    ramp: tuple[Any, Any] = (None, None),
+    lead: int = 0,
 ) -> float:
-    """The optimum by Clarabel."""
+    """The optimum by Clarabel, within limits of falling and rising, where the first steps are none."""
     x, weights = cp.Variable((costs.T, costs.dim)), np.full(costs.T, movement.weights(costs.T))
     terms = [stated_cost(costs, t, x[t]) for t in range(costs.T)]
     terms += [stated_movement(movement, weights[t], x[t] - x[t - 1]) for t in range(1, costs.T)]
     terms += [] if x0 is None else [stated_movement(movement, weights[0], x[0] - x0)]
     inside = [c for t in range(costs.T) for c in constraints(domain, x[t])]
+    steps = [] if x0 is None else [x[0] - x0]
+    steps += [x[t] - x[t - 1] for t in range(1, costs.T)]
+    inside += [step == 0 for step in steps[:lead]]
+    down, up = ramp
+    for step in steps:
+        inside += [] if up is None else [step <= up]
+        inside += [] if down is None else [-step <= down]
     return solved(cp.Problem(cp.Minimize(sum(terms)), inside))
 
 
@@ -235,6 +247,94 @@ class TestAgainstAConicSolver:
         assert agrees(
             offline_optimum(costs, SIMPLEX, movement, x0=x0, gap=1e-7), conic(costs, SIMPLEX, movement, x0)
         )
+
+    @pytest.mark.parametrize("name", FAMILIES)
+    @pytest.mark.parametrize("ramp", [(0.1, 0.2), (None, 0.15), ([0.1, 0.2, 0.3], None)], ids=str)
+    @pytest.mark.parametrize(
+        ("domain", "movement", "stands"),
+        [
+            (BOX, kl.L1Movement(0.3), True),
+            (BOX, kl.AsymmetricMovement(0.4, up=2.0), False),
+            (BOX, kl.L1Movement(0.0), False),
+            (SIMPLEX, kl.TVMovement(0.4), False),
+            (kl.CappedSimplex(3, 1.0, 0.7), kl.L1Movement(0.2), True),
+        ],
+        ids=str,
+    )
+    def test_limits_of_rising_and_falling(self, domain, movement, stands, ramp, name):
+        if not has_domain(name, domain):
+            return
+        costs = costs_of(name, T, 3, 5)
+        x0 = domain.start if stands else None
+        found = offline_optimum(costs, domain, movement, x0=x0, ramp=ramp, gap=1e-5)
+        value = conic(costs, domain, movement, x0, ramp)
+        assert abs(found.cost - value) <= 2e-5 * (1.0 + abs(value))  # twice the gap that was asked for
+        assert found.lower_bound <= value + SOLVER * (1.0 + abs(value))
+        assert domain.contains(found.u)
+        steps = np.diff(found.u, axis=0) if x0 is None else np.diff(found.u, axis=0, prepend=x0[None])
+        down, up = (np.inf if limit is None else np.asarray(limit) for limit in ramp)
+        assert (steps <= up + 1e-12).all()
+        assert (steps >= -down - 1e-12).all()
+
+    @pytest.mark.parametrize("name", ["LinearCosts", "QuadraticCosts", "PinballCosts"])
+    @pytest.mark.parametrize("stands", [True, False])
+    @pytest.mark.parametrize(
+        ("domain", "movement", "ramp"),
+        [
+            (BOX, kl.L1Movement(0.3), (None, None)),
+            (BOX, kl.L1Movement(0.3), (0.1, 0.3)),
+            (BALL, kl.L2Movement(0.5), (None, None)),
+            (SIMPLEX, kl.TVMovement(0.0), (None, None)),
+            (BALL, kl.SquaredMovement(0.7), (None, None)),
+            (BALL, kl.contrib.ImpactMovement(0.4, scale=[0.1, 1.0, 2.0]), (None, None)),
+        ],
+        ids=str,
+    )
+    def test_a_lead_time(self, domain, movement, ramp, stands, name):
+        costs = costs_of(name, T, 3, 7)
+        x0 = domain.start if stands else None
+        given = None if ramp == (None, None) else ramp
+        found = offline_optimum(costs, domain, movement, x0=x0, ramp=given, lead=2, gap=1e-5)
+        value = conic(costs, domain, movement, x0, ramp, 2)
+        assert abs(found.cost - value) <= 2e-5 * (1.0 + abs(value))  # twice the gap that was asked for
+        assert found.lower_bound <= value + SOLVER * (1.0 + abs(value))
+        first = found.u[:3] if x0 is None else found.u[:2] - x0
+        np.testing.assert_array_equal(first, np.tile(first[0], (len(first), 1)))
+        assert x0 is None or not first.any()
+
+    def test_limits_of_costs_that_are_cut(self):
+        """Callable costs know no proximal step, so that planes find them, with the limits as bounds of a step."""
+        curved = costs_of("QuadraticCosts", T, 3, 6)
+        plain = kl.CallableCosts(T, 3, curved.value, curved.subgradient)
+        options: Any = {"ramp": (0.1, 0.2), "lead": 1, "gap": 1e-4}
+        found = offline_optimum(plain, BOX, kl.L1Movement(0.3), **options)
+        split = offline_optimum(curved, BOX, kl.L1Movement(0.3), **options)
+        assert found.method == "cutting planes"
+        assert found.lower_bound <= split.cost
+        assert split.lower_bound <= found.cost
+        assert found.cost == pytest.approx(split.cost, rel=3e-4)
+
+    @pytest.mark.parametrize(
+        ("options", "message"),
+        [
+            ({"movement": "l2"}, "A ramp needs a movement with prices of each coordinate"),
+            ({"ramp": 3.0}, r"ramp must be \(down, up\), got 3\.0\."),
+            ({"ramp": (0.0, 1.0)}, "ramp must be above 0"),
+            ({"ramp": (1.0, [1.0, 2.0])}, r"ramp\[1\] must have shape"),
+            ({"x0": [9.0, 0.0, 0.0]}, "x0 must be in the set with a ramp"),
+            ({"lead": T}, f"lead must be less than the {T} rounds, got {T}"),
+            ({"lead": -1}, "lead must be an integer of at least 0, got -1"),
+            ({"ramp": None, "lead": 1, "x0": [9.0, 0.0, 0.0]}, "x0 must be in the set with a lead"),
+        ],
+    )
+    def test_a_ramp_that_does_not_fit_is_refused(self, options, message):
+        given = {"movement": "l1", "ramp": (1.0, 1.0)} | options
+        with pytest.raises(InvalidInput, match=message):
+            offline_optimum(costs_of("QuadraticCosts", T, 3, 6), BOX, **given)
+        with pytest.raises(InvalidInput, match="A ramp of integers needs a Box and costs by coordinate"):
+            offline_optimum(
+                costs_of("QuadraticCosts", T, 3, 6), kl.Simplex(3, 2), "tv", ramp=(1, 1), integers=True
+            )
 
     @pytest.mark.parametrize("name", FAMILIES)
     @pytest.mark.parametrize("domain", [SIMPLEX, SETS[4], TRIANGLE, SETS[7]], ids=repr)

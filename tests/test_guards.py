@@ -2,6 +2,7 @@
 
 import copy
 import itertools
+import json
 import pickle
 import re
 from typing import Any
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 
 import klazy as kl
 from cases import CERTIFIED, EVERY_LEARNER, MOVEMENTS, SETS, gradients, points
+from klazy.base.checks import InvalidInput
 
 PRICES = {name: make for name, make in MOVEMENTS.items() if isinstance(make(1).weight, float)}
 NORMS = {name: make for name, make in PRICES.items() if name != "fee"}
@@ -92,6 +94,37 @@ def test_a_move_that_costs_too_much_goes_straight_and_as_far_as_the_budget_reach
     )  # the last resort against rounding spares 1e-6
     share = np.divide(prices, wanted, out=np.ones(3), where=wanted > 0)[:, None] ** (1.0 / cost.degree)
     np.testing.assert_allclose(x[1:], x[:-1] + share * (own[1:] - x[:-1]), atol=1e-9)
+
+
+@pytest.mark.parametrize("domain", [*SETS, *WHOLE], ids=repr)
+@given(up=st.floats(0.3, 3.0), down=st.floats(0.01, 3.0), seed=seeds)
+def test_no_coordinate_rises_or_falls_by_more_than_it_may(domain, up, down, seed):
+    """On a box each goes as far as it may. Sums may round by their last bit."""
+    guards = kl.Guards(up=up, down=down, integers=domain in WHOLE)
+    agent = kl.Agent(kl.GD(domain, 1.0), engine="step", guards=guards)
+    x, own, _ = played(agent, gradients(seed, 12, domain.dim))
+    steps = np.diff(x, axis=0)
+    assert steps.max() <= up + 1e-12 * domain.scale
+    assert steps.min() >= -down - 1e-12 * domain.scale
+    assert domain.contains(x)
+    if guards.integers:
+        assert (x == x.round()).all()
+    elif domain.separable:
+        np.testing.assert_array_equal(x[1:], np.clip(own[1:], x[:-1] - down, x[:-1] + up))
+
+
+def test_limits_of_each_coordinate_are_told_and_explained():
+    guards = kl.Guards(up=[4.0, 1.0], down=2)
+    assert kl.Guards.from_dict(json.loads(json.dumps(guards.to_dict()))) == guards
+    agent = kl.Agent(kl.GD(kl.Box([0.0, 0.0], [9.0, 9.0]), 1.0), guards=guards)
+    assert agent.update([-6.0, -6.0]).tolist() == [4.0, 1.0]
+    assert "a coordinate may rise by at most [4. 1.] in a round" in str(agent.explain())
+    agent.update([9.0, 0.0])
+    assert agent.x.tolist() == [2.0, 2.0]
+    with pytest.raises(InvalidInput, match=r"up must be above 0, got 0\.0\. Leave it out for no limit\."):
+        kl.Guards(up=0.0)
+    with pytest.raises(InvalidInput, match="down must have shape"):
+        kl.Agent(kl.GD(kl.Box(0, 1), 1.0), guards=kl.Guards(down=[1.0, 2.0]))
 
 
 @given(hold=st.integers(1, 5), seed=seeds)

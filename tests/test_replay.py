@@ -731,6 +731,18 @@ class TestAReplay:
         assert fee.score("last value").switching == pytest.approx(0.3 * fee.score("last value").moves)
 
 
+# How a problem is said: options of the command.
+PROBLEMS = [
+    ("--per", "60"),
+    ("--per", "60,45", "--no-whole"),
+    ("--per", "60", "--ramp-up", "2", "--ramp-down", "1,3"),
+    ("--per", "60", "--no-whole", "--ramp-up", "1.5"),
+    ("--per", "60", "--no-whole", "--lead", "3"),
+    ("--per", "60", "--delay", "2"),
+    ("--per", "60", "--lead", "2", "--delay", "1", "--ramp-up", "2"),
+]
+
+
 def reproduce(report, score, rows, folder):
     """Tell the agent of a contender the rows of the second part, and compare what it paid."""
     report.agent(score.name).save(folder / "agent.json")
@@ -759,6 +771,154 @@ def write_with_holes(folder: Path) -> tuple[list[str], list[int]]:
         lines.append(";".join([str(date(2024, 1, 1) + timedelta(days=i)), *cells]))
     written(folder, "\n".join(lines) + "\n", "load.csv")
     return lines, whole
+
+
+class TestTheProblemAsItIs:
+    """Units, limits and times of the user's own: one law for replay, live, stores and service."""
+
+    OPTIONS = ("--domain", "box", "--upper", 30, "--costs", "pinball", "--short", 4, "--move-cost", 0.5)
+
+    @pytest.mark.parametrize("contender", ["moving average", "GD"])
+    @pytest.mark.parametrize("options", PROBLEMS, ids=" ".join)
+    def test_is_paid_alike_by_replay_live_stores_and_service(self, tmp_path, by_step, options, contender):
+        """An emitted agent pays what the replay promised, to the last digit, wherever it runs, with missing cells too."""
+        rng = np.random.default_rng(8)
+        demand = 600.0 + 400.0 * np.sin(np.arange(80) / 6.0)[:, None] + rng.normal(scale=90.0, size=(80, 2))
+        lines = [f"{i},{row[0]:.3f},{'' if i % 9 == 4 else f'{row[1]:.3f}'}" for i, row in enumerate(demand)]
+        written(tmp_path, "\n".join(["time,eu,us", *lines]) + "\n", "load.csv")
+        told = ("--fill", "forward", "--contender", contender, "--emit", "agent.json", "--json")
+        ended = call_klazy("replay", "load.csv", *self.OPTIONS, *options, *told, folder=tmp_path)
+        assert ended.status == 0, ended.stderr
+        report = json.loads(ended.stdout)
+        paid = {row["contender"]: row for row in report["table"]}
+        for row in paid.values():
+            assert row["cost"] >= report["lower_bound"] - 1e-9 * abs(report["lower_bound"])
+        promised = (paid[contender]["hitting"], paid[contender]["switching"])
+
+        rest = lines[report["rounds"]["first"] :]
+        ended = feed("\n".join(["time,eu,us", *rest]), tmp_path / "agent.json", "--state", "live.db")
+        assert ended.status == 0, ended.stderr
+        with kl.Agent.open(tmp_path / "live.db", name="agent") as played:
+            assert (played.hitting, played.switching) == promised
+            decision = played.decision
+
+        rows = [dict(zip(("time", "eu", "us"), line.split(","), strict=True)) for line in rest]
+        rows = [{name: float(row[name]) if row[name] else None for name in ("eu", "us")} for row in rows]
+        file = tmp_path / "observed.db"
+        kl.Agent.open(file, kl.Agent.load(tmp_path / "agent.json"), name="fleet").close()
+        for at, row in enumerate(rows):
+            with kl.Agent.open(file, name="fleet") as opened:
+                assert opened.observe(row, id=at) == opened.observe(row, id=at)
+        with kl.Agent.open(file, name="fleet") as opened:
+            assert (opened.hitting, opened.switching, opened.decision) == (*promised, decision)
+            rebuilt = copy.deepcopy(kl.Agent.load(tmp_path / "agent.json"))
+            for row in rows:
+                rebuilt.observe(row)
+            assert (rebuilt.hitting, rebuilt.switching, rebuilt.decision) == (*promised, decision)
+        assert [found.fault for found in check_store(open_store(file))] == [None, None]
+
+        with run_service(tmp_path, insecure=True) as served:
+            remote = served.client().agent("fleet", tmp_path / "agent.json")
+            for row in rows:
+                remote.observe(row)
+            assert (remote.hitting, remote.switching, remote.decision) == (*promised, decision)
+
+    def test_is_told_to_a_service_as_to_an_agent(self, tmp_path):
+        family = kl.Pinball(4.0)
+        rule = kl.LastValue(kl.Box(0, 30), family=family)
+        given = {"costs": family, "columns": ["eu"], "per": 60, "lead": 2, "delay": 1, "movement": "l1"}
+        agent = kl.Agent(rule, guards=kl.Guards(up=2.0), **given)
+        with run_service(tmp_path, insecure=True) as served:
+            remote = served.client().agent("new", rule, guards=kl.Guards(up=2.0), **given)
+            for demand in (120.0, 600.0, 60.0, 300.0, 240.0):
+                assert remote.observe({"eu": demand}) == agent.observe({"eu": demand})
+            assert (remote.hitting, remote.switching) == (agent.hitting, agent.switching)
+            assert [remote.about[name] for name in ("per", "lead", "delay")] == [[60.0], 2, 1]
+
+    def test_has_decisions_in_units_of_their_own(self):
+        """Dividing the demand by hand is the same, but for the rows that the agent takes; whole numbers are the default."""
+        demand = 600.0 + 400.0 * np.sin(np.arange(80) / 6.0)[:, None]
+        options = {"domain": "box", "costs": "pinball", "upper": 30.0, "short": 4.0, "move_cost": 0.5}
+        found = replay(demand, per=60.0, **options)
+        by_hand = replay(demand / 60.0, whole=True, **options)
+        assert found.table.equals(by_hand.table)
+        assert (found.score("auto").points == found.score("auto").points.round()).all()
+        assert found.optimum.cost == pytest.approx(found.optimum.lower_bound, rel=1e-9)
+        assert not replay(demand, per=60.0, whole=False, **options).setup.integers
+        family = kl.Pinball(4.0)
+        rule = kl.LastValue(kl.Box(0, 30), family=family)
+        agent = kl.Agent(rule, costs=family, columns=["eu"], per=60)
+        assert agent.observe({"eu": 120.0}) == {"eu": 2.0}
+        assert (agent.hitting, agent.per) == (8.0, (60.0,))
+        with pytest.raises(InvalidInput, match="per needs costs of demands or targets, pinball or quadratic"):
+            replay(demand, per=60.0)
+        with pytest.raises(InvalidInput, match=r"per must be above 0, got 0\.0\."):
+            replay(demand, per=0.0, **options)
+
+    @pytest.mark.parametrize("whole", [True, False])
+    def test_has_ramp_limits_that_everybody_keeps(self, monkeypatch, whole):
+        """The optimum is that of offline_optimum, and keeps them from piece to piece, too."""
+        demand = 10.0 + 8.0 * np.sin(np.arange(120) / 4.0)[:, None]
+        options = {"domain": "box", "costs": "pinball", "upper": 30.0, "short": 4.0, "move_cost": 0.5}
+        options["whole"] = whole
+        found = replay(demand, ramp_up=2.0, ramp_down=1.0, **options)
+        free = replay(demand, **options)
+        assert (
+            found.setup.ramp == replay(demand, guards=kl.Guards(up=[2.0], down=[1.0]), **options).setup.ramp
+        )
+        with pytest.raises(InvalidInput, match=r"ramp_up must be above 0, got 0\.0\."):
+            replay(demand, ramp_up=0.0, **options)
+        with pytest.raises(InvalidInput, match="ramp_down must have shape"):
+            replay(demand, ramp_down=[1.0, 2.0], **options)
+        assert found.optimum.lower_bound > free.optimum.lower_bound
+        for score in found.scores:
+            steps = np.diff(score.points, axis=0)
+            assert steps.max() <= 2.0 + 1e-12
+            assert steps.min() >= -1.0 - 1e-12
+        rows = kl.PinballCosts(demand[60:], short=4.0)
+        box = kl.Box(0, 30)
+        exact = kl.offline_optimum(rows, box, kl.L1Movement(0.5), ramp=(1, 2), integers=whole, gap=1e-3)
+        assert found.optimum.cost == pytest.approx(exact.cost, rel=1e-3)
+        monkeypatch.setattr("klazy.studies.replay.scoring.OPTIMUM_NUMBERS", 25)
+        pieces = find_hindsight_optimum(found.source, found.setup, 60, 120)
+        assert pieces.pieces == 3
+        assert pieces.lower_bound <= exact.cost + 1e-9
+        assert pieces.cost >= exact.lower_bound - 1e-9
+
+    def test_has_a_lead_time_in_which_nobody_moves(self):
+        """The optimum is that of offline_optimum, and the decisions in the report are those in force."""
+        demand = 10.0 + 8.0 * np.sin(np.arange(80) / 4.0)[:, None]
+        options = {"domain": "box", "costs": "pinball", "upper": 30.0, "short": 4.0, "move_cost": 0.5}
+        late, plain = replay(demand, lead=3, **options), replay(demand, **options)
+        for score in late.scores:
+            assert (score.points[:4] == score.points[0]).all()
+        moved = late.score("last value").points
+        assert np.array_equal(moved[3:], plain.score("last value").points[:-3])
+        rows = kl.PinballCosts(demand[40:], short=4.0)
+        exact = kl.offline_optimum(rows, kl.Box(0, 30), kl.L1Movement(0.5), lead=3, gap=1e-3)
+        assert late.optimum.cost == pytest.approx(exact.cost, rel=1e-3)
+        assert late.optimum.lower_bound > plain.optimum.cost
+        again = replay(demand, delay=3, **options)
+        assert again.score("last value").cost == late.score("last value").cost
+        assert again.optimum.lower_bound == plain.optimum.lower_bound
+
+    def test_does_not_know_the_optimum_within_limits_of_other_movements(self, by_step):
+        demand = 10.0 + 8.0 * np.sin(np.arange(80) / 4.0)[:, None]
+        guards = kl.Guards(up=2.0)
+        found = replay(demand, "box", "pinball", upper=30.0, movement="l2", guards=guards)
+        assert found.optimum is None
+        assert "The best possible total is not known for this movement within these limits." in found.answer
+
+    def test_names_the_flags_in_errors(self, tmp_path):
+        written(tmp_path, "a\n" + "1\n2\n" * 30)
+        for flags, message in (
+            (("--ramp-up", "x"), "--ramp-up must be a number, or one per column, got x."),
+            (("--ramp-down", "0"), "--ramp-down must be above 0, got 0.0."),
+            (("--per", "60,x"), "--per must be a number, or one per column, got 60,x."),
+        ):
+            ended = call_klazy("replay", "trace.csv", *self.OPTIONS, *flags, folder=tmp_path)
+            assert ended.status == 2
+            assert message in ended.stderr
 
 
 class TestMissingCells:

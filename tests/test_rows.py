@@ -45,6 +45,54 @@ def file(tmp_path):
     return tmp_path / "decisions.db"
 
 
+LATE = {"costs": kl.Pinball(4.0), "columns": ["eu"], "movement": kl.L1Movement(0.5)}
+DEMANDS = [3.0, 5.0, 2.0, 7.0, 7.0, 1.0]
+
+
+@pytest.mark.parametrize("lag", [{"lead": 2}, {"delay": 2}, {"lead": 1, "delay": 1}], ids=str)
+def test_a_decision_that_acts_late_is_charged_when_it_acts(lag):
+    """Last value stands at 0 in the rounds 1 to 3, then plays what was needed three rounds before."""
+    rule = kl.LastValue(kl.Box(0, 9), family=LATE["costs"])
+    agent = kl.Agent(rule, **LATE, **lag)
+    in_force = []
+    for demand in DEMANDS:
+        in_force.append(agent.in_force["eu"])
+        assert agent.observe({"eu": demand}) == {"eu": demand}
+    assert in_force == [0.0, 0.0, 0.0, 3.0, 5.0, 2.0]
+    assert agent.hitting == 4.0 * (3.0 + 5.0 + 2.0 + 4.0 + 2.0) + 1.0
+    assert agent.switching == 0.5 * (3.0 + 2.0 + 3.0 + 5.0)
+    assert agent.in_force == {"eu": 7.0}
+    assert (agent.lead, agent.delay) == (lag.get("lead", 0), lag.get("delay", 0))
+    assert ("acts" in str(agent.explain())) == ("lead" in lag)
+
+
+def test_rows_that_all_come_late_are_what_late_feedback_is():
+    """A rule that sees rows decides with delay=2 what Delayed decides when each row comes two rounds late."""
+    family = LATE["costs"]
+    rule = kl.MovingAverage(kl.Box(0, 9), 2, family=family)
+    agent = kl.Agent(rule, **LATE, delay=2)
+    waiting = kl.Agent(kl.contrib.Delayed(rule), **LATE)
+    for t, demand in enumerate(DEMANDS, start=1):
+        while len(waiting.pending) < 2:
+            waiting.advance()
+        assert waiting.pending[t] == agent.in_force
+        waiting.observe({"eu": demand}, round=t)
+        agent.observe({"eu": demand})
+    assert agent.hitting == waiting.hitting
+
+
+def test_lead_and_delay_that_do_not_fit_are_refused():
+    box = kl.Box(0, 9)
+    with pytest.raises(InvalidInput, match="lead needs costs that say what a row costs"):
+        kl.Agent(kl.GD(box, 1.0), lead=2)
+    with pytest.raises(InvalidInput, match="delay and Delayed do not go together"):
+        kl.Agent(kl.contrib.Delayed(kl.GD(box, 1.0)), **LATE, delay=2)
+    with pytest.raises(InvalidInput, match="lead must be an integer of at least 0, got -1"):
+        kl.Agent(kl.GD(box, 1.0), **LATE, lead=-1)
+    with pytest.raises(InvalidInput, match=r"so it takes rows\. Use observe\(row\)\.$"):
+        kl.Agent(kl.GD(box, 1.0), **LATE, lead=1).update([1.0], gradient=True)
+
+
 def name_row(row, order=(2, 0, 1)):
     return {COLUMNS[i]: float(row[i]) for i in order}
 

@@ -24,12 +24,21 @@ def draw_costs(kind: int, rng: np.random.Generator, T: int, d: int, top: float) 
 
 
 def find_least(
-    costs: kl.types.Costs, movement: kl.types.Movement, points: np.ndarray, x0: np.ndarray | None
+    costs: kl.types.Costs,
+    movement: kl.types.Movement,
+    points: np.ndarray,
+    x0: np.ndarray | None,
+    down: float = np.inf,
+    up: float = np.inf,
+    lead: int = 0,
 ) -> float:
-    """The cheapest of all sequences of these points."""
+    """The cheapest of all sequences of these points, whose steps are within limits, and of which the first cannot move."""
     least = np.inf
     for path in itertools.product(range(len(points)), repeat=costs.T):
         u = points[list(path)]
+        steps = np.diff(u, axis=0) if x0 is None else np.diff(u, axis=0, prepend=x0[None])
+        if steps[:lead].any() or (steps > up).any() or (steps < -down).any():
+            continue
         least = min(least, float(costs.values(u).sum() + movement.paid(u, x0).sum()))
     return least
 
@@ -51,6 +60,27 @@ def test_in_one_dimension_the_programme_finds_the_cheapest_of_all_sequences(move
     assert found.cost == pytest.approx(least, rel=1e-12, abs=1e-12)
     assert found.lower_bound <= least + 1e-12 * abs(least)
     assert found.gap < 1e-9 or abs(least) < 1e-3
+
+
+@given(
+    kind=st.integers(0, 2),
+    seed=seeds,
+    stands=st.booleans(),
+    up=st.sampled_from([1, 2.5, 4, None]),
+    down=st.sampled_from([1.5, 2, None]),
+    lead=st.integers(0, 2),
+)
+def test_within_a_ramp_the_programme_finds_the_cheapest_of_all_sequences(kind, seed, stands, up, down, lead):
+    rng = np.random.default_rng(seed)
+    costs = draw_costs(kind, rng, 4, 1, 5.0)
+    x0 = rng.integers(0, 5, 1).astype(float) if stands else None
+    movement = kl.AsymmetricMovement(0.4, up=2.0)
+    options = {"x0": x0, "integers": True, "ramp": (down, up), "lead": lead}
+    found = kl.offline_optimum(costs, kl.Box(0, 5), movement, **options)
+    limits = [np.inf if limit is None else limit for limit in (down, up)]
+    least = find_least(costs, movement, np.arange(6.0)[:, None], x0, *limits, lead)
+    assert found.cost == pytest.approx(least, rel=1e-12, abs=1e-12)
+    assert found.lower_bound <= least + 1e-12 * abs(least)
 
 
 def test_several_coordinates_are_taken_one_by_one_and_curved_costs_too():

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from klazy.base.checks import InvalidInput
-from klazy.cli.terminal import Json, explain_os_error, flag, option, read_command_line, say, show_progress
+from klazy.base.options import write_option
+from klazy.cli.terminal import Json, explain_os_error, option, read_command_line, say, show_progress
 from klazy.live import Guards
 
 if TYPE_CHECKING:
@@ -15,9 +16,31 @@ if TYPE_CHECKING:
 
 
 # Options that are one number, or one per column.
-BY_COLUMN = ("up", "down", "start", "cap", "floor", "lower", "upper", "short", "excess")
+BY_COLUMN = (
+    "up",
+    "down",
+    "start",
+    "cap",
+    "floor",
+    "lower",
+    "upper",
+    "short",
+    "excess",
+    "per",
+    "ramp_up",
+    "ramp_down",
+)
 # Options that are not klazy.replay's.
-OF_THE_COMMAND = ("trace", "hold", "per_round", "html", "emit", "contender", "emit_at", "as_json")
+OF_THE_COMMAND = (
+    "trace",
+    "hold",
+    "per_round",
+    "html",
+    "emit",
+    "contender",
+    "emit_at",
+    "as_json",
+)
 Text = str | None
 
 
@@ -68,8 +91,20 @@ def replay(
     polytope: Annotated[Path | None, option("A JSON file with A and b, for A x <= b.")] = None,
     short: Annotated[Text, option("With pinball costs: the cost of one unit too few.", "1")] = None,
     excess: Annotated[Text, option("With pinball costs: the cost of one unit too many.", "1")] = None,
-    whole: Annotated[bool, flag("--whole", "Decide in whole numbers only.")] = False,
+    per: Annotated[
+        Text, option("Units of a row that are one of a decision: 60 requests are one server.", "1")
+    ] = None,
+    whole: Annotated[
+        bool | None,
+        typer.Option("--whole/--no-whole", help="Decide in whole numbers only.", show_default="with --per"),
+    ] = None,
     hold: Annotated[int, option("Keep each decision for at least this many rounds.", min=1)] = 1,
+    ramp_up: Annotated[
+        Text, option("The most that a decision may rise in one round: one number, or one per column.")
+    ] = None,
+    ramp_down: Annotated[Text, option("The most that it may fall, likewise.")] = None,
+    lead: Annotated[int, option("A decision acts this many rounds later.", min=0)] = 0,
+    delay: Annotated[int, option("A row is known this many rounds late.", min=0)] = 0,
     per_round: Annotated[float | None, option("The most that one round's move may cost.")] = None,
     html: Annotated[Path | None, option("Write a report with pictures to this file.")] = None,
     emit: Annotated[Path | None, option("Write the winner to this file, as an agent for klazy live.")] = None,
@@ -147,9 +182,8 @@ def _read_numbers(text: str | None, name: str) -> float | list[float] | None:
     try:
         numbers = [float(each) for each in text.split(",")]
     except ValueError:
-        message = (
-            f"--{name} must be a number, or one per column, got {text}. Write --{name} 40 or --{name} 40,20."
-        )
+        flag = write_option(name)
+        message = f"{flag} must be a number, or one per column, got {text}. Write {flag} 40 or {flag} 40,20."
         raise InvalidInput(message) from None
     return numbers if len(numbers) > 1 else numbers[0]
 

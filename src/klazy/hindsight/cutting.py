@@ -134,6 +134,7 @@ class _Planes:
         d = problem.dim
         n = T * d
         priced = problem.grouped is False
+        longest = np.empty(0)
         more = 2 * n if priced else T  # variables after the sequence and what its rounds cost
         cost = np.concatenate((np.zeros(n), np.ones(T), np.zeros(more)))
         low = np.concatenate((np.tile(self.low, T), np.full(T + more, -np.inf)))
@@ -156,6 +157,11 @@ class _Planes:
             prices = problem.prices.reshape(2, 1, d)
             cost[n + T :] = (problem.weights[:, None] * prices).ravel()
             low[n + T :] = 0.0
+            longest = np.repeat(problem.limits.reshape(2, 1, d), T, axis=1)
+            if problem.x0 is None:
+                longest[:, 0] = np.inf
+            longest[:, problem.held] = 0.0
+            high[n + T :] = longest.ravel()
             equal.append([step, csr_array((n, T)), hstack((-eye_array(n), eye_array(n)))])
             sums.append(before)
         else:
@@ -179,7 +185,10 @@ class _Planes:
         if priced:
             mu = -np.reshape(found.eqlin.marginals[-n:], (T, d))
             up, down = np.split(problem.prices, 2)
-            mu = np.clip(mu, -weights * down, weights * up)
+            # A step at its limit may be worth more than its price.
+            rises, falls = np.isfinite(longest)
+            least = np.where(falls, -np.inf, -weights * down)
+            mu = np.clip(mu, least, np.where(rises, np.inf, weights * up))
         else:
             offsets, slopes = self.moves.combine(shares[k : k + len(self.moves.rounds)], now)
             e = e + problem.weights * offsets
@@ -197,7 +206,7 @@ class _Planes:
 def cut_optimum(problem: Problem, gap: float, iterations: int, progress: Progress | None) -> Optimum:
     """Find the optimum by cutting planes, to the gap or as far as the iterations go."""
     planes = _Planes(problem)
-    best = np.tile(problem.domain.start, (problem.T, 1))
+    best = problem.keep_within(np.tile(problem.domain.start, (problem.T, 1)))
     paid = problem.paid(best)
     planes.look(best, 0)
     bound = -np.inf
@@ -208,7 +217,7 @@ def cut_optimum(problem: Problem, gap: float, iterations: int, progress: Progres
         inside = problem.domain.nearest(u)
         planes.cut_off(u, inside, done)
         between = problem.domain.nearest(best + HALFWAY * (inside - best))
-        for offer in (inside, between):
+        for offer in map(problem.keep_within, (inside, between)):
             planes.look(offer, done)
             price = problem.paid(offer)
             if sum(price) < sum(paid):

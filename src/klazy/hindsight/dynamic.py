@@ -20,6 +20,7 @@ from klazy.game.game import Game
 from klazy.hindsight.optimum import EPS, Optimum
 from klazy.hindsight.problem import Problem
 from klazy.kernels import codes
+from klazy.movement import Movement
 from klazy.sets import Box, ConvexSet
 
 CELLS = 20_000_000  # the largest table of rounds and integers
@@ -28,7 +29,12 @@ PAIRS = 1_000_000  # the largest table of pairs of integers, where every move ha
 
 def exact_optimum(problem: Problem) -> Optimum | None:
     """Return the optimum of linear costs if a dynamic programme finds it, else None."""
-    if problem.grouped or problem.degree != 1.0 or codes.code_of(problem.costs) != codes.LINEAR:
+    if (
+        problem.is_tied
+        or problem.grouped
+        or problem.degree != 1.0
+        or codes.code_of(problem.costs) != codes.LINEAR
+    ):
         return None
     kind = codes.code_of(problem.domain)
     is_inside = problem.x0 is None or problem.domain.contains(problem.x0)
@@ -115,23 +121,46 @@ def _is_separable(costs: Costs) -> bool:
     return costs.family is not None and costs.family.coordinate(0) is not None
 
 
-def relax(come: Array, up: float, down: float) -> Array:
-    """Return the least cost to come after one more move, with prices of rising and falling by one: two sweeps."""
+def relax(come: Array, up: float, down: float, rise: int | None = None, fall: int | None = None) -> Array:
+    """Return the least cost to come after one more move, with prices of rising and falling by one: two sweeps.
+
+    A move rises by at most ``rise`` and falls by at most ``fall``, if these are given.
+    """
     steps = np.arange(len(come))
-    rising = np.minimum.accumulate(come - up * steps) + up * steps
-    falling = np.minimum.accumulate((come + down * steps)[::-1])[::-1] - down * steps
+    rising = _find_least(come - up * steps, rise) + up * steps
+    falling = _find_least((come + down * steps)[::-1], fall)[::-1] - down * steps
     return np.minimum(rising, falling)
 
 
-def whole_optimum(game: Game, domain: ConvexSet, relaxed: Optimum | None) -> Optimum | None:
+def _find_least(values: Array, count: int | None) -> Array:
+    """Return for each number the least of it and ``count`` before it, by default all."""
+    if count is None or count >= len(values) - 1:
+        return np.minimum.accumulate(values)
+    from scipy.ndimage import minimum_filter1d
+
+    return minimum_filter1d(values, count + 1, mode="constant", cval=np.inf, origin=count // 2)
+
+
+def whole_optimum(
+    game: Game,
+    domain: ConvexSet,
+    relaxed: Optimum | None,
+    limits: Array | None = None,
+    held: np.ndarray | None = None,
+) -> Optimum | None:
     """Return the best sequence of integers that is found.
 
     It is exact where a dynamic programme can find it. Elsewhere it is the relaxed optimum, rounded, between what that costs and
-    the bound of the relaxed problem; None if that is needed and not given.
+    the bound of the relaxed problem; None if that is needed and not given. ``limits`` are those of a step, and ``held`` says
+    which rounds stay where the one before is, for exact ones only.
     """
-    is_exact = _is_exact(game, domain)
-    if is_exact:
-        u = np.stack([_solve_coordinate(game, domain, i) for i in range(domain.dim)], axis=1)
+    exact = is_exact(game.costs, domain, game.movement)
+    if exact:
+        if limits is None:
+            limits = np.full(2 * domain.dim, np.inf)
+        if held is None:
+            held = np.zeros(game.costs.T, dtype=bool)
+        u = np.stack([_solve_coordinate(game, domain, i, limits, held) for i in range(domain.dim)], axis=1)
     elif relaxed is not None:
         u = np.array([domain.nearest_whole(x) for x in relaxed.u])
     else:
@@ -142,7 +171,7 @@ def whole_optimum(game: Game, domain: ConvexSet, relaxed: Optimum | None) -> Opt
     cost = hitting + switching
     method = "rounding"
     iterations = 0
-    if is_exact or relaxed is None:
+    if exact or relaxed is None:
         method = "whole numbers"
         size = float(np.abs(values).sum()) + switching
         bound = cost - (domain.dim + 100) * EPS * game.costs.T * size
@@ -153,25 +182,24 @@ def whole_optimum(game: Game, domain: ConvexSet, relaxed: Optimum | None) -> Opt
     return Optimum(u, hitting, switching, bound, gap, method, iterations)
 
 
-def _is_exact(game: Game, domain: ConvexSet) -> bool:
+def is_exact(costs: Costs, domain: ConvexSet, movement: Movement) -> bool:
     """Return True if coordinates can be solved one by one, and their tables have room."""
     if type(domain) is not Box:
         return False
-    movement = game.movement
     by_coordinate = movement.grouped is False or (movement.grouped and movement.degree == 2.0)
-    if domain.dim > 1 and not (_is_separable(game.costs) and by_coordinate):
+    if domain.dim > 1 and not (_is_separable(costs) and by_coordinate):
         return False
     longest = max(len(_list_integers(domain, i)) for i in range(domain.dim))
-    has_room = longest * game.costs.T <= CELLS
-    return has_room and (_has_prices(game) or longest**2 <= PAIRS)
+    has_room = longest * costs.T <= CELLS
+    return has_room and (_has_prices(movement) or longest**2 <= PAIRS)
 
 
-def _has_prices(game: Game) -> bool:
+def _has_prices(movement: Movement) -> bool:
     """Return True if a step costs in proportion to its length."""
-    return game.movement.degree == 1.0 and game.movement.grouped is not None
+    return movement.degree == 1.0 and movement.grouped is not None
 
 
-def _solve_coordinate(game: Game, domain: Any, i: int) -> Array:
+def _solve_coordinate(game: Game, domain: Any, i: int, limits: Array, held: np.ndarray) -> Array:
     """Find the best integers of one coordinate: the costs to come forwards, then backwards along them."""
     values, costs, up, down = _make_table(game, domain, i)
     unit = np.eye(domain.dim)[i]
@@ -180,19 +208,37 @@ def _solve_coordinate(game: Game, domain: Any, i: int) -> Array:
     def price(before: Array | float, after: Array | float) -> Array:
         return game.movement.distance(np.asarray(after - before)[..., None] * unit)
 
-    has_prices = _has_prices(game)
+    def reach(before: Array | float, after: Array | float) -> Array:
+        step = after - before
+        return np.where((step > rise) | (step < -fall), np.inf, 0.0)
+
+    rise, fall = limits.reshape(2, -1)[:, i]
+    # More than there are numbers is no limit.
+    most = np.floor(np.minimum((rise, fall), len(values))).astype(int).tolist()
+    has_prices = _has_prices(game.movement)
     pairs = np.empty((0, 0)) if has_prices else price(values[:, None], values)
     come = np.empty(costs.shape)
     come[0] = costs[0]
     if game.x0 is not None:
-        come[0] += weights[0] * price(game.x0[i], values)
+        if held[0]:
+            come[0] += np.where(values == game.x0[i], 0.0, np.inf)
+        else:
+            come[0] += weights[0] * price(game.x0[i], values) + reach(game.x0[i], values)
+        if np.isinf(come[0]).all():
+            raise InvalidInput(f"No whole number can follow x0[{i}]={game.x0[i]:g} with this ramp or lead.")
     for t in range(1, len(costs)):
-        if has_prices:
-            come[t] = relax(come[t - 1], up[t], down[t]) + costs[t]
+        if held[t]:
+            come[t] = come[t - 1] + costs[t]
+        elif has_prices:
+            come[t] = relax(come[t - 1], up[t], down[t], *most) + costs[t]
         else:
             come[t] = (come[t - 1][:, None] + weights[t] * pairs).min(axis=0) + costs[t]
     path = np.empty(len(costs))
     path[-1] = values[int(np.argmin(come[-1]))]
     for t in range(len(costs) - 1, 0, -1):
-        path[t - 1] = values[int(np.argmin(come[t - 1] + weights[t] * price(values, path[t])))]
+        if held[t]:
+            path[t - 1] = path[t]
+            continue
+        before = come[t - 1] + weights[t] * price(values, path[t]) + reach(values, path[t])
+        path[t - 1] = values[int(np.argmin(before))]
     return path

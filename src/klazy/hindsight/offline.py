@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 from numpy.typing import ArrayLike
 
@@ -12,9 +13,9 @@ from klazy.families import LogWealth
 from klazy.game.game import Game
 from klazy.hindsight.cutting import cut_optimum
 from klazy.hindsight.drifting import drift_with, drifted_optimum
-from klazy.hindsight.dynamic import exact_optimum, whole_optimum
+from klazy.hindsight.dynamic import exact_optimum, is_exact, whole_optimum
 from klazy.hindsight.optimum import GapNotReached, Optimum
-from klazy.hindsight.problem import Problem, check_bounded_set
+from klazy.hindsight.problem import Problem, check_bounded_set, check_limits, hold_first, needs_cuts
 from klazy.hindsight.splitting import Point, Progress, iterate
 from klazy.movement import DriftedMovement, Movement
 from klazy.sets import ConvexSet
@@ -31,6 +32,8 @@ def offline_optimum(
     gap: float = 1e-4,
     iterations: int = ITERATIONS,
     integers: bool = False,
+    ramp: tuple[ArrayLike | None, ArrayLike | None] | None = None,
+    lead: int = 0,
     progress: Progress | None = None,
 ) -> Optimum:
     r"""Find the sequence of decisions that would have paid least, with a lower bound on what any other pays.
@@ -48,6 +51,14 @@ def offline_optimum(
     numbers is exact, for linear, quadratic and pinball costs with a price of each coordinate, and in one dimension for all
     costs and movements, a fee included. Elsewhere the optimum is rounded: its ``lower_bound`` is that of all points, whole or
     not, and its ``gap`` what rounding may cost, which is never refused.
+
+    With ``ramp=(down, up)`` no coordinate falls by more than ``down`` from a round to the next, or rises by more than ``up``.
+    That is for movements with prices of each coordinate (l1, total variation, asymmetric), on any set; with ``integers`` where
+    the dynamic programme is exact. Such optima are found by splitting or cutting planes, certified as all others.
+
+    With ``lead`` a decision acts that many rounds late. Who knows the future decides that much earlier, so only the first
+    rounds differ, in which nothing acts that is decided from round 1 on. They are played at ``x0``. Without an ``x0`` they and
+    the round after them are played at one point, the best for them and for what follows. A move is charged when it acts.
 
     With a :class:`DriftedMovement` the problem is not convex: the answer is the optimum without drift, charged with it, and
     the bound holds for every sequence. It is for linear costs and log-wealth on a simplex.
@@ -68,6 +79,11 @@ def offline_optimum(
         The most iterations. Default: 20 000.
     integers : bool, optional
         Play whole points only. Default: False.
+    ramp : tuple of float or array_like, optional
+        The most that a coordinate may fall and rise in one round, ``(down, up)``, in units: each a number, one per coordinate,
+        or None for no limit. The step from ``x0``, if it is given, is limited, too. Default: no limits.
+    lead : int, optional
+        How many rounds later a decision acts. Default: 0.
     progress : callable, optional
         Called now and then as ``progress(iteration, gap)``.
 
@@ -93,6 +109,8 @@ def offline_optimum(
     >>> load = PinballCosts([[2.6], [2.4], [0.3]], short=2.0)
     >>> offline_optimum(load, Box(0, 5), "l1", integers=True).u.ravel()
     array([2., 2., 1.])
+    >>> offline_optimum(load, Box(0, 5), L1Movement(0.5), integers=True, x0=[5.0], ramp=(1.0, None)).u.ravel()
+    array([4., 3., 2.])
     """
     check_bounded_set(domain, "offline_optimum")
     game = Game.check(domain, costs, movement, x0)
@@ -105,14 +123,26 @@ def offline_optimum(
     is_drifting = isinstance(game.movement, DriftedMovement)
     if integers and is_drifting:
         raise InvalidInput("Integers and a DriftedMovement do not go together. Use TVMovement(...).")
+    limits = check_limits(ramp, domain.dim)
+    lead = integer(lead, "lead", "Use 0 where decisions act at once.", least=0)
+    if lead >= game.costs.T:
+        raise InvalidInput(f"lead must be less than the {game.costs.T} rounds, got {lead}.")
+    for name, has_limit in (("ramp", limits is not None), ("lead", lead > 0)):
+        if not has_limit:
+            continue
+        obstacle = find_obstacle(game.costs, domain, game.movement, name, integers)
+        if obstacle:
+            raise InvalidInput(f"{obstacle} Leave {name} out.")
+        if game.x0 is not None and not domain.contains(game.x0):
+            raise InvalidInput(f"x0 must be in the set with a {name}, got {game.x0.tolist()}.")
     found = None
     if integers:
         domain.check_whole()
-        found = whole_optimum(game, domain, None)
+        found = whole_optimum(game, domain, None, limits, hold_first(game.costs.T, lead, game.x0))
     if found is None and is_drifting:
         found = drifted_optimum(game, domain, gap, budget, progress)
     elif found is None:
-        found, _ = solve(Problem(game, domain), gap, budget, progress=progress)
+        found, _ = solve(Problem(game, domain, limits, lead), gap, budget, progress=progress)
         if integers:
             found = whole_optimum(game, domain, found)
     assert found is not None
@@ -120,6 +150,20 @@ def offline_optimum(
     if found.gap > gap and not integers:
         raise GapNotReached(gap, found)
     return found
+
+
+def find_obstacle(
+    costs: Costs, domain: ConvexSet, movement: Movement, limit: str, integers: bool = False
+) -> str:
+    """Explain why the optimum with a ``"ramp"`` or a ``"lead"`` is not known for these parts; "" if it is."""
+    has_prices = movement.grouped is False and movement.degree == 1.0
+    is_drifting = isinstance(movement, DriftedMovement)
+    if integers and not is_exact(costs, domain, movement):
+        return f"A {limit} of integers needs a Box and costs by coordinate, got {domain!r} and {costs!r}."
+    if is_drifting or (not has_prices and (limit == "ramp" or needs_cuts(costs, movement))):
+        known = "L1Movement, TVMovement or AsymmetricMovement"
+        return f"A {limit} needs a movement with prices of each coordinate ({known}), got {movement!r}."
+    return ""
 
 
 def solve(
@@ -140,20 +184,31 @@ def solve(
 
 
 def find_best(
-    costs: Costs, domain: ConvexSet, movement: Movement, *, gap: float, iterations: int = 5000
+    costs: Costs,
+    domain: ConvexSet,
+    movement: Movement,
+    *,
+    gap: float,
+    iterations: int = 5000,
+    integers: bool = False,
+    ramp: tuple[Any, Any] | None = None,
+    lead: int = 0,
 ) -> Optimum:
     """Find the best sequence within ``iterations``, charged as a live agent is: from where rows have carried its point.
 
     Its ``gap`` may be larger than the one asked for. Where no bound is known for points that are carried away, the lower bound
-    is what the decisions alone must cost.
+    is what the decisions alone must cost. Shares of wealth need not be whole, as rows carry them away.
     """
     relatives = None
     charged: Movement | None = movement
     if isinstance(costs.family, LogWealth):
         relatives = costs.arrays()[0]
         charged = drift_with(movement, domain, relatives)
+        integers = False
+    options: dict[str, Any] = {"gap": gap, "iterations": iterations, "integers": integers}
+    options |= {"ramp": ramp, "lead": lead}
     try:
-        found = offline_optimum(costs, domain, charged or movement, gap=gap, iterations=iterations)
+        found = offline_optimum(costs, domain, charged or movement, **options)
     except GapNotReached as short:
         found = short.best
     if relatives is None or charged is not None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from klazy.base.checks import Array, InvalidInput
+from klazy.base.checks import Array, InvalidInput, coordinates
 from klazy.costs import Costs
 from klazy.families import Minorant
 from klazy.game.game import Game
@@ -29,7 +29,9 @@ class Problem:
 
     The movement is m(delta) = \|c delta\|_2 where ``grouped``, else up and down prices per coordinate with c = 1; of ``degree``
     2 it is half the square of that norm, and of degree 3/2 a sum of powers of coordinates. The first round's weight is zero
-    if there is no ``x0`` to leave. ``size``, if set, is what gaps are relative to.
+    if there is no ``x0`` to leave. ``size``, if set, is what gaps are relative to. ``limits`` are those of a step, up and down
+    as in ``prices``; the step to the first round has none if there is no ``x0``. Rounds that are ``held`` stay where the
+    one before them is: ``lead`` of them, at ``x0`` or after the first round.
 
     Where c is meant along other ``axes`` than the coordinates, ``origin``, multipliers, iterates, proximal steps and minorants
     are written along these; what :meth:`paid` takes is not.
@@ -38,7 +40,7 @@ class Problem:
     costs: Any
     size = 0.0
 
-    def __init__(self, game: Game, domain: ConvexSet) -> None:
+    def __init__(self, game: Game, domain: ConvexSet, limits: Array | None = None, lead: int = 0) -> None:
         game.costs.check_finite()
         self.domain = domain
         self.costs = game.costs
@@ -59,6 +61,11 @@ class Problem:
         self.weights = np.full(self.T, game.weights)
         if self.x0 is None:
             self.weights[0] = 0.0
+        self.limits = np.full(2 * self.dim, np.inf) if limits is None else limits
+        self.is_limited = bool(np.isfinite(self.limits).any())
+        self.held = hold_first(self.T, lead, self.x0)
+        # Whether steps have limits of any kind, so that sequences must be brought within them.
+        self.is_tied = self.is_limited or lead > 0
         self.before = np.zeros(self.dim) if self.x0 is None else self.x0
         self.origin = self.turn(self.before)
 
@@ -113,6 +120,26 @@ class Problem:
         """Give an affine function below every f_t, from the step v and its own subgradient h = r (a - v)."""
         e, slope = self.costs.family.minorant(self.costs.data, self.turn_back(v), self.turn_back(h))
         return e, self.turn(slope)
+
+    @property
+    def ties(self) -> Array:
+        """What ties a round to the one before it in the splitting method: its weight, or a limit where moving costs nothing."""
+        if not self.is_tied:
+            return self.weights
+        ties = np.where(self.weights > 0.0, self.weights, 1.0)
+        if self.x0 is None:
+            ties[0] = 0.0
+        return ties
+
+    def keep_within(self, u: Array) -> Array:
+        """Follow a sequence as far as the limits of a step allow."""
+        if not self.is_tied:
+            return u
+        last = int(np.flatnonzero(self.held).max(initial=-1))
+        kept = np.array(u)
+        kept[: last + 1] = self.x0 if self.held[0] else u[max(last, 0)]
+        start = kept[0] if self.x0 is None else self.before
+        return keep_within(kept, start, self.limits, self.domain)
 
     def with_weight(self, factor: float) -> "Problem":
         """Return the same problem with every movement weight multiplied."""
@@ -182,8 +209,9 @@ class Problem:
         """Return the value of a dual point: minorants of the costs, and prices ``mu`` of the steps c (u_t - u_{t-1}).
 
         Any mu is admissible whose norm is at most the weight (or which is between the prices): then moving costs at least
-        <mu_t, c (u_t - u_{t-1})>, and the rest is one linear function per round. Of a higher degree every mu is, and moving
-        costs at least that less the :meth:`conjugate`. Points ``x`` with a ``normal`` there spare the set's lowest points.
+        <mu_t, c (u_t - u_{t-1})>, and the rest is one linear function per round. Of a higher degree, or where steps are
+        limited, every mu is, and moving costs at least that less the :meth:`conjugate`. Points ``x`` with a ``normal`` there
+        spare the set's lowest points.
         """
         e, h = minorant
         m = self.c * mu
@@ -198,7 +226,14 @@ class Problem:
         return value - self.rounding(norms(h), norms(m)) - 16 * EPS * (float(np.abs(e).sum()) + less)
 
     def conjugate(self, mu: Array) -> float:
-        """Return by how much <mu_t, z_t> can exceed the cost of the steps z_t, over all rounds; zero where that is a norm."""
+        """Return by how much <mu_t, z_t> can exceed the cost of all steps z_t; zero where that is a norm without limits."""
+        # A step that is held is zero, whatever its multiplier.
+        mu = np.where(self.held[:, None], 0.0, mu)
+        if self.is_limited:
+            # A multiplier beyond a price gains by as long a step as may be; without a limit it is never beyond.
+            pressed = np.concatenate((mu, -mu), axis=1) - self.weights[:, None] * self.prices
+            longest = np.where(np.isfinite(self.limits), self.limits, 0.0)
+            return float((longest * np.maximum(pressed, 0.0)).sum())
         if self.degree == 1.0 or self.needs_cuts:
             return 0.0
         if self.degree == 2.0:
@@ -216,6 +251,39 @@ class Problem:
         round adds d products of sums of three terms, 64 rounds may be added one by one, and such blocks are added pairwise."""
         reach = self._reach + float(np.linalg.norm(self.origin))
         return (self.dim + 100) * EPS * (slopes + 2.0 * multipliers) * reach
+
+
+def hold_first(T: int, lead: int, x0: Array | None) -> np.ndarray:
+    """Return which rounds cannot move: the first ``lead`` ones, or those after the first if nothing was before it."""
+    rounds = np.arange(T)
+    if x0 is None:
+        return (rounds > 0) & (rounds <= lead)
+    return rounds < lead
+
+
+def check_limits(ramp: Any, dim: int) -> Array | None:
+    """Return how far each coordinate may rise and fall in a round, of ``ramp=(down, up)``; None if there is no limit."""
+    if ramp is None:
+        return None
+    if not isinstance(ramp, tuple | list) or len(ramp) != 2:
+        raise InvalidInput(f"ramp must be (down, up), got {ramp!r}. Use None for a side without a limit.")
+    down, up = (
+        np.full(dim, np.inf) if limit is None else coordinates(limit, name, dim)
+        for limit, name in zip(ramp, ("ramp[0]", "ramp[1]"), strict=True)
+    )
+    limits = np.concatenate((up, down))
+    if not (limits > 0.0).all():
+        raise InvalidInput(f"ramp must be above 0, got {ramp!r}. Use None for a side without a limit.")
+    return limits
+
+
+def keep_within(u: Array, start: Array, limits: Array, domain: ConvexSet) -> Array:
+    """Follow a sequence from ``start`` on as far as the limits of a step allow, which stays in the set."""
+    from klazy.kernels.offline import keeping_kernel
+
+    kept = np.empty_like(u)
+    keeping_kernel()(np.ascontiguousarray(u), np.array(start), limits, domain.separable, kept)
+    return kept
 
 
 def check_bounded_set(domain: object, function: str) -> None:

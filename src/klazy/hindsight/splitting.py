@@ -73,6 +73,7 @@ class Splitting:
             start = Point(first, np.zeros(shape), np.zeros(shape), np.zeros(shape))
         else:
             self.r_z = self._balance(start)
+        self._weights = np.where(problem.held, np.inf, problem.weights)
         self._place(start)
 
     def _place(self, at: Point) -> None:
@@ -84,7 +85,7 @@ class Splitting:
         self.v = at.w
         self.s_x = at.w - at.xi / self.r_x
         self.s_v = at.w - at.nu / self.r_v if self.separate else np.zeros((0, problem.dim))
-        self._r = self.r_z * problem.weights
+        self._r = self.r_z * problem.ties
         scale = np.where(self._r > 0.0, self._r, 1.0)[:, None]
         self.s_z = np.where(self._r[:, None] > 0.0, steps - at.mu / scale, 0.0)
         self._factor(self.r_x + self.r_v, self._r, problem.c, self._pivots, self._lower)
@@ -102,7 +103,7 @@ class Splitting:
             )  # fmt: skip
             self._substitute(
                 self._y, self.s_x, self.s_z, problem.origin, self._shrink, self._shift, self._r, problem.c, problem.prices,
-                problem.grouped, problem.degree, problem.weights, RELAXATION, self._pivots, self._lower,
+                problem.limits, problem.grouped, problem.degree, self._weights, RELAXATION, self._pivots, self._lower,
                 self.w, self.target, self.mu, self.still,
             )  # fmt: skip
             self._project(self.target, self.x)
@@ -144,7 +145,9 @@ class Splitting:
     def _land(self, points: Array) -> Array:
         """Return points of the set by coordinates: turned back they may be off it by rounding."""
         problem = self.problem
-        return points if problem.axes is None else problem.domain.nearest(problem.turn_back(points))
+        if problem.axes is not None:
+            points = problem.domain.nearest(problem.turn_back(points))
+        return problem.keep_within(points)
 
     def rebalance(self, at: Point) -> None:
         """Set each penalty to the quotient of the sizes of multiplier and sequence, if that is far from what it is."""
@@ -232,7 +235,7 @@ def _start_coarsely(problem: Problem, gap: float) -> Point | None:
     """
     price = float(problem.weights.mean()) * problem.movement.lipschitz(problem.dim)
     is_expensive = price >= _EXPENSIVE * problem.steepness
-    is_plain = problem.degree == 1.0 and problem.axes is None
+    is_plain = problem.degree == 1.0 and problem.axes is None and not problem.is_tied
     if not problem.is_linear or problem.T < _SHORTEST or not is_expensive or not is_plain:
         return None
     starts = np.arange(0, problem.T, BLOCK)
@@ -241,6 +244,7 @@ def _start_coarsely(problem: Problem, gap: float) -> Point | None:
     coarse.costs = LinearCosts(np.add.reduceat(g, starts, axis=0))
     coarse.T = len(starts)
     coarse.weights = problem.weights[starts]
+    coarse.held = problem.held[starts]
     for cached in ("steepness", "unit"):
         coarse.__dict__.pop(cached, None)
     _, at = iterate(coarse, gap / 3.0, _BUDGET)

@@ -57,11 +57,12 @@ def _eliminate(x, w, s_x, s_z, x0, others, r_x, r_z, c, relaxation, lower, y):
 
 
 def _substitute(
-    y, s_x, s_z, x0, shrink, shift, r_z, c, prices, grouped, degree, weights, relaxation,
+    y, s_x, s_z, x0, shrink, shift, r_z, c, prices, limits, grouped, degree, weights, relaxation,
     pivots, lower, w, target, mu, still,
 ):  # fmt: skip
     """Do the backward half of the solve, into ``w``; on the way ``target`` = shrink (2 w - s_x) + shift, to project, and
-    the movement's step: z = prox(2 c Dw - s_z), its multiplier ``mu`` and the relaxed update of s_z.
+    the movement's step: z = prox(2 c Dw - s_z), its multiplier ``mu`` and the relaxed update of s_z. Steps that are priced by
+    coordinate rise and fall by at most ``limits``. A round of infinite weight stays where the one before it is.
 
     ``still[t]`` says whether z_t is zero. A round without weight has no multiplier and no part in the system.
     """
@@ -85,11 +86,15 @@ def _substitute(
             square += point * point
             s_z[t, i] -= relaxation * step
         weight = weights[t]
-        if weight == 0.0 or r_z[t] == 0.0:
+        if r_z[t] == 0.0:
             still[t] = 0.0
             for i in range(d):
                 mu[t, i] = 0.0
                 s_z[t, i] = 0.0
+        elif weight == np.inf:
+            still[t] = 1.0
+            for i in range(d):
+                mu[t, i] = r_z[t] * mu[t, i]
         elif degree == 2.0:
             kept = r_z[t] / (r_z[t] + weight)
             still[t] = 1.0 if square == 0.0 else 0.0
@@ -120,10 +125,32 @@ def _substitute(
                 pull = r_z[t] * mu[t, i]
                 pull = min(max(pull, -weight * prices[d + i]), weight * prices[i])
                 z = mu[t, i] - pull / r_z[t]
+                if z > limits[i] or z < -limits[d + i]:
+                    z = min(max(z, -limits[d + i]), limits[i])
+                    pull = r_z[t] * (mu[t, i] - z)
                 moved += abs(z)
                 s_z[t, i] += relaxation * z
                 mu[t, i] = pull
             still[t] = 1.0 if moved == 0.0 else 0.0
+
+
+def _keep_within(points, start, limits, separable, out):
+    """Follow points from ``start`` on as far as limits of rising and falling allow: by coordinate, or all in proportion."""
+    T, d = points.shape
+    for t in range(T):
+        share = 1.0
+        for i in range(d):
+            before = out[t - 1, i] if t > 0 else start[i]
+            step = points[t, i] - before
+            limit = limits[i] if step > 0.0 else limits[d + i]
+            out[t, i] = points[t, i]
+            if abs(step) > limit:
+                share = min(share, limit / abs(step))
+                out[t, i] = before + math.copysign(limit, step)
+        if share < 1.0 and not separable:
+            for i in range(d):
+                before = out[t - 1, i] if t > 0 else start[i]
+                out[t, i] = before + share * (points[t, i] - before)
 
 
 def _project_all(points, p, out):
@@ -252,14 +279,20 @@ def _factor_kernel() -> Any:
 
 
 @once
+def keeping_kernel() -> Any:
+    """Make the kernel that keeps a sequence within limits of rising and falling."""
+    return compile_kernel(_keep_within, FLOAT, void(input2, input1, input1, types.boolean, output2), ())
+
+
+@once
 def splitting_kernels(d: int) -> tuple[Any, Any, Any]:
     """Make the kernels factor, eliminate and substitute."""
     eliminate = void(
         input2, input2, output2, output2, input1, input2, float64, input1, input1, float64, input2, output2
     )  # fmt: skip
     substitute = void(
-        input2, input2, output2, input1, input1, input2, input1, input1, input1, types.boolean, float64, input1, float64,
-        input2, input2, output2, output2, output2, output1,
+        input2, input2, output2, input1, input1, input2, input1, input1, input1, input1, types.boolean, float64,
+        input1, float64, input2, input2, output2, output2, output2, output1,
     )  # fmt: skip
     return (
         _factor_kernel(),

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 FORMAT = 2
 _NEEDED = {"engine", "machine", "learner", "state"}
 _OPTIONAL = {"guards", "guarded", "ids", "costs", "columns", "names", "movement", "origin", "account"}
-_OPTIONAL |= {"fill", "last_row"}
+_OPTIONAL |= {"fill", "last_row", "per", "lead", "delay", "queue"}
 _FLOAT64 = np.dtype(np.float64)
 
 
@@ -124,6 +124,17 @@ class Agent(InStore):
         Rows of rounds that are over, or gradients for an agent that takes these. The learner plays them first, so that it
         begins with all that they teach: the expert that it follows, forecasts and seasons. They cost nothing, but rounds are
         counted on, and the first decision is the one after them. Default: none.
+    per : float or sequence of float, optional
+        How many units of a row are one unit of a decision, in all columns or in each: with ``per=60``, a server meets a demand
+        of 60. Rows are divided by it before they are charged; costs, limits and prices are of units of decisions. It needs
+        pinball or quadratic costs. Default: 1.
+    lead : int, optional
+        How many rounds later a decision acts, a boot time, say. A row is charged at the decision that acts in its round, and a
+        move when it acts; until the first decision acts, the first point does. The learner sees the row, or its gradient at the
+        decision it made last. Default: 0.
+    delay : int, optional
+        How many rounds late every row comes. A row is charged at the decision that acted in its own round, so that the account
+        is as late as the rows. Default: 0. For rows that come in any order, use :class:`~klazy.contrib.Delayed`.
 
     Examples
     --------
@@ -163,8 +174,12 @@ class Agent(InStore):
         fill: str | None = None,
         last_row: Any = None,
         history: Any = None,
+        per: ArrayLike | None = None,
+        lead: int | None = None,
+        delay: int | None = None,
     ) -> None:
         given = {"costs": costs, "columns": columns, "movement": movement, "origin": origin, "fill": fill}
+        given |= {"per": per, "lead": lead, "delay": delay}
         now = _start(learner, engine, state, guards if history is None else None, given)
         if last_row is not None and fill != "forward":
             raise InvalidInput(
@@ -261,6 +276,27 @@ class Agent(InStore):
     def fill(self) -> str | None:
         """What happens to a missing cell of a row: ``"forward"``, ``"zero"`` or ``"drop"``; None if the row is rejected."""
         return self._spec.fill
+
+    @property
+    def per(self) -> tuple[float, ...] | None:
+        """How many units of a row are one unit of a decision, by column; None if rows and decisions have the same units."""
+        return self._spec.per
+
+    @property
+    def lead(self) -> int:
+        """How many rounds later a decision acts."""
+        return self._spec.lead
+
+    @property
+    def delay(self) -> int:
+        """How many rounds late a row comes."""
+        return self._spec.delay
+
+    @property
+    def in_force(self) -> Any:
+        """The decision that the next row is charged at: without lead and delay, the present one."""
+        with self._lock:
+            return self._spec.name(self._now.in_force.copy())
 
     @property
     def hitting(self) -> float:
@@ -672,6 +708,9 @@ class Agent(InStore):
         movement: Movement | str | None = None,
         origin: dict[str, Any] | None = None,
         fill: str | None = None,
+        per: ArrayLike | None = None,
+        lead: int | None = None,
+        delay: int | None = None,
         engine: str = "auto",
         state: Any = None,
         guards: Guards | None = None,
@@ -695,7 +734,7 @@ class Agent(InStore):
             it may be left out, and must not differ.
         name : str, optional
             Which agent of the file. Default: ``"agent"``.
-        costs, columns, movement, origin, fill : optional
+        costs, columns, movement, origin, fill, per, lead, delay : optional
             As in :class:`Agent`, for a new agent. Where there is one, they may be left out, and must not differ; its origin
             stays.
         engine : str, optional
@@ -745,6 +784,7 @@ class Agent(InStore):
         from klazy.live.stored import open_agent
 
         given = {"costs": costs, "columns": columns, "movement": movement, "origin": origin, "fill": fill}
+        given |= {"per": per, "lead": lead, "delay": delay}
         start = None
         if isinstance(learner, Agent):
             given_too = [name for name, value in (given | {"state": state}).items() if value is not None]
@@ -805,7 +845,7 @@ class Agent(InStore):
         with self._lock:
             now = self._memory
             about = (now.learner, now.engine, now.state, now.guards, now.spec)
-            names = ("guarded", "hitting", "switching", "ids", "last_row")
+            names = ("guarded", "hitting", "switching", "ids", "last_row", "queue")
             return about, {name: getattr(now, name) for name in names}
 
     def __setstate__(self, saved: tuple[Any, ...]) -> None:
@@ -817,7 +857,8 @@ class Agent(InStore):
 
     def __repr__(self) -> str:
         now = self._now
-        shown = {name: getattr(now.spec, name) for name in ("costs", "columns", "movement", "fill")}
+        shown = {name: getattr(now.spec, name) for name in ("costs", "columns", "movement", "fill", "per")}
+        shown |= {"lead": self.lead or None, "delay": self.delay or None}
         if now.spec.columns is not None:
             shown["columns"] = list(now.spec.columns)
         shown["guards"] = now.guards

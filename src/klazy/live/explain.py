@@ -20,6 +20,8 @@ _GUARD_WORDS = {
     "integers": "the point was rounded to whole numbers",
     "frozen": "the agent was frozen",
     "hold": "a point is held for {hold} rounds, this one since round {since}",
+    "up": "a coordinate may rise by at most {up} in a round",
+    "down": "a coordinate may fall by at most {down} in a round",
     "per_round": "the move was cut to the round's budget {per_round:g}",
     "total": "the move was cut to what is left of the total budget {total:g}",
 }
@@ -62,10 +64,11 @@ def explain(
     guarded: GuardState | None,
     names: Sequence[str] | None = None,
     fill: str | None = None,
+    lead: int = 0,
 ) -> Explanation:
     """Explain the point that follows from a learner's state and from what guards made of it, coordinates by name.
 
-    ``fill`` is what the agent does with missing cells.
+    ``fill`` is what the agent does with missing cells, ``lead`` the rounds until a decision acts.
     """
     x = state.x if guarded is None else guarded.x
     since, memory = _explain_memory(learner, state)
@@ -86,6 +89,8 @@ def explain(
         words += _explain_guards(guards, guarded)
     if fill is not None:
         words.append(_FILLED[fill])
+    if lead:
+        words.append(f"A decision acts {lead} round{'' if lead == 1 else 's'} late.")
     return Explanation(state.t, x.copy(), state.x.copy(), since, y, normal, drift, margin, tuple(words))
 
 

@@ -1,12 +1,15 @@
 """Limits on the points that an agent plays."""
 
+from __future__ import annotations
+
 import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from klazy.base.checks import Array, InvalidInput, integer, one_of, positive
+from klazy.base.checks import Array, InvalidInput, coordinates, integer, one_of, positive, real_array
 from klazy.base.config import Config
 from klazy.learners import Learner
 from klazy.movement import Movement, as_movement
@@ -45,6 +48,10 @@ class Guards(Config):
         caps, of a whole total, which is kept; products of these. Default: False.
     hold : int, optional
         Play a point for at least this many rounds before it changes. A frozen agent does not change it at all. Default: 1.
+    up, down : float or sequence of float, optional
+        The most that a coordinate may rise and fall in one round, in units: one number, or one per coordinate. On a box each
+        coordinate goes as far as it may. Elsewhere all go along the straight line, which keeps the point in the set; with
+        ``integers`` as many units as they may. Default: no limit.
     per_round : float, optional
         The most that one move may cost. A move that costs more goes as far along the straight line as it may, which keeps it in
         the set; with ``integers`` as many units as it may, in proportion; under a fee not at all. Default: no limit.
@@ -70,6 +77,8 @@ class Guards(Config):
     above: str
     integers: bool
     hold: int
+    up: float | Array | None
+    down: float | Array | None
     per_round: float | None
     total: float | None
     movement: Movement | None
@@ -81,6 +90,8 @@ class Guards(Config):
         above: str = "reject",
         integers: bool = False,
         hold: int = 1,
+        up: ArrayLike | None = None,
+        down: ArrayLike | None = None,
         per_round: float | None = None,
         total: float | None = None,
         movement: Movement | str | None = None,
@@ -91,6 +102,7 @@ class Guards(Config):
             if limit is not None:
                 limit = positive(limit, name, remedy)
             self._keep(**{name: limit})
+        self._keep(up=_check_limit(up, "up"), down=_check_limit(down, "down"))
         if movement is not None:
             movement = as_movement(movement)
         if movement is not None and not isinstance(movement.weight, float):
@@ -99,7 +111,7 @@ class Guards(Config):
         above = one_of(above, "above", ("reject", "clip"))
         self._keep(above=above, integers=bool(integers), hold=hold, movement=movement)
 
-    def fit(self, learner: Learner[Any]) -> "Guards":
+    def fit(self, learner: Learner[Any]) -> Guards:
         """Fit the guards to a learner: check that they make sense on its set, and fill in what moving costs.
 
         Parameters
@@ -115,10 +127,13 @@ class Guards(Config):
         Raises
         ------
         ValueError
-            If the set has no whole points, or the movement has prices for another dimension.
+            If the set has no whole points, or movement or limits are for another dimension.
         """
         movement = learner.own_movement if self.movement is None else self.movement
         movement.check(learner.domain.dim)
+        for name, limit in (("up", self.up), ("down", self.down)):
+            if limit is not None:
+                coordinates(limit, name, learner.domain.dim)
         if self.integers:
             learner.domain.check_whole()
         return self.replace(movement=movement)
@@ -242,10 +257,31 @@ class Guards(Config):
             held.append("hold")
         if held:
             return state.x, held
+        goal, stopped = self._limit(state.x, domain, goal)
         exceeded = self._exceeded(state, goal)
         if exceeded:
-            return self._go_part_of_the_way(state, domain, goal), exceeded
-        return goal, []
+            goal = self._go_part_of_the_way(state, domain, goal)
+        return goal, stopped + exceeded
+
+    def _limit(self, x: Array, domain: ConvexSet, goal: Array) -> tuple[Array, list[str]]:
+        """Go as far from ``x`` towards ``goal`` as coordinates may rise and fall, and name the limits that stopped it."""
+        if self.up is None and self.down is None:
+            return goal, []
+        low = np.full(len(x), -np.inf) if self.down is None else x - self.down
+        high = np.full(len(x), np.inf) if self.up is None else x + self.up
+        limits = (("up", goal > high), ("down", goal < low))
+        stopped = [name for name, is_beyond in limits if is_beyond.any()]
+        if not stopped:
+            return goal, stopped
+        if not self.integers:
+            return go_within(domain, x, goal, low, high), stopped
+        # Adding zero makes a zero positive.
+        least = np.ceil(low) + 0.0
+        most = np.floor(high) + 0.0
+        if domain.separable:
+            # A point that is not whole may have no whole number within its limits.
+            return np.where(least > most, x, np.clip(goal, least, most)), stopped
+        return go_by_units(domain, x, goal, lambda y: bool(((y >= low) & (y <= high)).all())), stopped
 
     def _price(self, delta: Array) -> float:
         movement: Any = self.movement
@@ -274,6 +310,30 @@ class Guards(Config):
             if not self._exceeded(state, x):
                 return x
         return state.x
+
+
+def go_within(domain: ConvexSet, x: Array, goal: Array, low: Array, high: Array) -> Array:
+    """Go from ``x`` towards ``goal`` as far as limits allow: each coordinate by itself on a box, else all in proportion.
+
+    >>> go_within(Box([0, 0], [9, 9]), np.zeros(2), np.array([6.0, 3.0]), np.zeros(2), np.array([4.0, 4.0]))
+    array([4., 3.])
+    """
+    if domain.separable:
+        return np.clip(goal, low, high)
+    limit = np.clip(goal, low, high)
+    is_beyond = limit != goal
+    share = ((limit - x)[is_beyond] / (goal - x)[is_beyond]).min(initial=1.0)
+    return x + share * (goal - x)
+
+
+def _check_limit(limit: ArrayLike | None, name: str) -> float | Array | None:
+    """Check a limit of one coordinate or of each, above zero."""
+    if limit is None:
+        return None
+    limits = real_array(limit, name)
+    for each in limits.ravel():
+        positive(each, name, "Leave it out for no limit.")
+    return limits if limits.ndim else float(limits)
 
 
 def go_by_units(domain: ConvexSet, x: Array, goal: Array, fits: Callable[[Array], bool]) -> Array:

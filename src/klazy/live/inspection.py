@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from klazy.base.install import make_missing
 from klazy.learners import Learner
 from klazy.live import records
+from klazy.live.guards import Guards
 from klazy.live.records import AgentRow, Record, Row, Snapshot, read_feedback, read_numbers
 from klazy.live.state import AgentState, describe_machine
 from klazy.live.store import Store
@@ -237,5 +238,8 @@ def _is_same(state: AgentState, snapshot: Snapshot) -> bool:
     stored = json.loads(snapshot.about)
     now = json.loads(json.dumps(state.describe_state()))
     now["machine"] = stored["machine"]
+    if "guards" in stored:
+        # An older klazy wrote fewer limits.
+        stored["guards"] = Guards.from_dict(stored["guards"]).to_dict()
     # NaN is not equal to itself, but its text is.
     return json.dumps(stored, sort_keys=True) == json.dumps(now, sort_keys=True)

@@ -9,16 +9,16 @@ from typing import Any, Self
 import numpy as np
 
 from klazy.base.cells import is_missing
-from klazy.base.checks import Array, InvalidInput, number, one_of, vector
+from klazy.base.checks import Array, InvalidInput, coordinates, integer, number, one_of, positive, vector
 from klazy.families import Family
-from klazy.learners import Learner
+from klazy.learners import Delayed, Learner
 from klazy.movement import Movement, as_movement
 
 FILLS = ("forward", "zero", "drop")
 # What :meth:`RowSpec.build` takes.
-GIVEN = ("costs", "columns", "movement", "origin", "fill")
+GIVEN = ("costs", "columns", "movement", "origin", "fill", "per", "lead", "delay")
 # What an agent that is opened again must have in common with its arguments; an origin is only a note.
-_COMPARED = ("costs", "columns", "movement", "fill")
+_COMPARED = ("costs", "columns", "movement", "fill", "per", "lead", "delay")
 _NAMES_SHOWN = 5
 
 
@@ -32,7 +32,8 @@ class RowSpec:
 
     ``columns`` names the entries of a row, ``names`` those of a decision; mostly they are the same. ``origin`` says where the
     agent was tuned, as plain values. ``fill`` says what happens to a missing cell: it repeats the last row, counts as zero, or
-    drops the row.
+    drops the row. ``per`` says how many units of a row are one of a decision. A
+    decision acts ``lead`` rounds late, and a row comes ``delay`` rounds late.
     """
 
     costs: Family | None = None
@@ -41,6 +42,9 @@ class RowSpec:
     movement: Movement | None = None
     origin: dict[str, Any] | None = None
     fill: str | None = None
+    per: tuple[float, ...] | None = None
+    lead: int = 0
+    delay: int = 0
 
     @classmethod
     def build(
@@ -52,6 +56,9 @@ class RowSpec:
         movement: Any = None,
         origin: Any = None,
         fill: Any = None,
+        per: Any = None,
+        lead: Any = None,
+        delay: Any = None,
     ) -> Self:
         """Check the arguments of an agent with this learner."""
         if not isinstance(learner, Learner):
@@ -74,7 +81,14 @@ class RowSpec:
             _check_fill(fill, family)
         if origin is not None:
             origin = _check_origin(origin)
-        return cls(family, rows, decisions, price, origin, fill)
+        units = None if per is None else tuple(check_per(per, family, dim).tolist())
+        lags = [_check_lag(lead, "lead", learner, family), _check_lag(delay, "delay", learner, family)]
+        return cls(family, rows, decisions, price, origin, fill, units, *lags)
+
+    @property
+    def lag(self) -> int:
+        """By how many rows a decision acts later than on the next one."""
+        return self.lead + self.delay
 
     @property
     def takes_rows(self) -> bool:
@@ -87,9 +101,12 @@ class RowSpec:
         for name in ("costs", "movement"):
             if name in found:
                 found[name] = found[name].to_dict()
-        for name in ("columns", "names"):
+        for name in ("columns", "names", "per"):
             if name in found:
                 found[name] = list(found[name])
+        for name in ("lead", "delay"):
+            if found[name] == 0:
+                found.pop(name)
         if self.names == self.columns:
             found.pop("names", None)
         return found
@@ -177,6 +194,10 @@ class RowSpec:
     def _name_entry(self, i: int) -> str:
         return f"row[{i}]" if self.columns is None else self.columns[i]
 
+    def scale(self, row: Array) -> Array:
+        """Return a row in the units of a decision."""
+        return row if self.per is None else row / np.array(self.per)
+
     def _order(self, named: Mapping[str, Any], columns: tuple[str, ...]) -> Array:
         if named.keys() != set(columns):
             missing = [name for name in columns if name not in named]
@@ -260,6 +281,27 @@ def _check_fill(fill: Any, costs: Family | None) -> None:
     if costs is None:
         raise InvalidInput("fill needs costs that say what a row costs. Give costs, or leave fill out.")
     check_zeros(fill, costs)
+
+
+def check_per(per: Any, costs: Family | None, dim: int) -> Array:
+    """Return how many units of a row are one unit of a decision, by column."""
+    if costs is None or not costs.near_rows:
+        raise InvalidInput(f"per needs costs of demands or targets, pinball or quadratic, got {costs}.")
+    units = coordinates(per, "per", dim)
+    for each in units:
+        positive(each, "per")
+    return units
+
+
+def _check_lag(lag: Any, name: str, learner: Learner[Any], costs: Family | None) -> int:
+    """Check a number of rounds by which something is late."""
+    if lag is None or lag == 0:
+        return 0
+    if costs is None:
+        raise InvalidInput(f"{name} needs costs that say what a row costs. Give costs, or leave {name} out.")
+    if isinstance(learner, Delayed):
+        raise InvalidInput(f"{name} and Delayed do not go together. Give the learner without Delayed.")
+    return integer(lag, name, "Leave it out for none.", least=0)
 
 
 def check_zeros(fill: str | None, costs: Family) -> None:

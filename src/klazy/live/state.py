@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 
-from klazy.base.checks import Array, InvalidInput, integer, one_of, vector
+from klazy.base.checks import Array, InvalidInput, integer, one_of, rows, vector
 from klazy.kernels import codes
 from klazy.kernels.layout import find_missing_part, layout_of
 from klazy.learners import Bandit, Delayed, Learner
@@ -52,7 +52,8 @@ class Overtaken(RuntimeError):
 class RoundOutcome(NamedTuple):
     """What a record of round ``t`` leads to: the learner's state in its engine's form, the guards and theirs, the next point.
 
-    ``acted`` names the guards that acted on the move, ``values`` is the row of the round.
+    ``acted`` names the guards that acted on the move, ``values`` is the row of the round. ``queue`` are the decisions that
+    come into force next; None if nothing changes there.
     """
 
     t: int
@@ -65,13 +66,15 @@ class RoundOutcome(NamedTuple):
     acted: str = ""
     values: Array | None = None
     is_deleted: bool = False
+    queue: tuple[Array, ...] | None = None
 
 
 class AgentState:
     """A learner's state in the form of its engine, the point that guards let it play, and the ids of its latest rounds.
 
     ``spec`` says what a row costs and how it is named, ``hitting`` and ``switching`` what the agent has paid. One that fills
-    missing cells forward remembers its ``last_row``.
+    missing cells forward remembers its ``last_row``. Where decisions act late, ``queue`` are those made before
+    the present one that still act, the one in force first.
     """
 
     def __init__(
@@ -112,6 +115,7 @@ class AgentState:
         if guards is not None:
             self.guards = self.fit_guards(guards)
             self.guarded = self.guards.init(learner.domain, self.own, self.t)
+        self.queue = (self.x,) * self.spec.lag
         self._select_fast_path()
 
     def _select_fast_path(self) -> None:
@@ -180,6 +184,11 @@ class AgentState:
         return self.played.copy()
 
     @property
+    def in_force(self) -> Array:
+        """The point that the next row is charged at, not a copy."""
+        return self.queue[0] if self.queue else self.played
+
+    @property
     def decision(self) -> Any:
         """The point to play, by name where there are names."""
         return self.spec.name(self.x)
@@ -219,7 +228,8 @@ class AgentState:
         """Explain why it plays this point."""
         from klazy.live.explain import explain
 
-        return explain(self.learner, self.state, self.guards, self.guarded, self.spec.names, self.spec.fill)
+        spec = self.spec
+        return explain(self.learner, self.state, self.guards, self.guarded, spec.names, spec.fill, spec.lead)
 
     # Feedback becomes a record
 
@@ -252,15 +262,16 @@ class AgentState:
             )
         values = self.spec.read_filled(row, d, self.last_row)
         x, note = self._find_played(round)
-        g = np.asarray(costs.gradient(values, x), dtype=np.float64)
-        hitting = float(costs.value(values, x))
+        scaled = self.spec.scale(values)
+        g = np.asarray(costs.gradient(scaled, x), dtype=np.float64)
+        hitting = float(costs.value(scaled, x if note else self.in_force))
         if not (np.isfinite(hitting) and np.isfinite(g).all()):
             raise InvalidInput(
                 f"The cost of the row at {x.tolist()} must be finite, got {hitting}. Check the row."
             )
         if hint is not None:
             self._require_hints()
-            hint = self.spec.read(hint, d)
+            hint = self.spec.scale(self.spec.read(hint, d))
             if self._takes_gradients:
                 hint = np.asarray(costs.gradient(hint, x), dtype=np.float64)
         return self._record(g, hint, id, note, values, hitting)
@@ -336,10 +347,11 @@ class AgentState:
 
     def _require_gradients(self, is_meant: bool) -> None:
         """Reject a gradient where rows are expected, unless it is meant and the learner can use it."""
-        if is_meant and self.learner.takes_gradients:
+        is_possible = self.learner.takes_gradients and not self.queue
+        if is_meant and is_possible:
             return
         message = f"The agent's costs are {self.spec.costs}, so it takes rows. Use observe(row)"
-        if self.learner.takes_gradients:
+        if is_possible:
             message += ", or update(g, gradient=True) if g is a gradient"
         raise InvalidInput(f"{message}.")
 
@@ -371,30 +383,37 @@ class AgentState:
             # SQLite has no -0.0.
             hitting = float(g.dot(played)) + 0.0
             return RoundOutcome(int(now[codes.T]), form, None, None, x, hitting, switching)
-        played = self.played
-        stand = played
+        charged = self.in_force
+        stand = charged
         values = record.values
+        row = None
         if values is not None:
             if self.spec.costs is None:
                 return self._compute_cost(values)
-            stand = self.spec.costs.drift(values, played)
-        g, hint, is_clipped, hitting = self._evaluate(record, played)
+            row = self.spec.scale(values)
+            stand = self.spec.costs.drift(row, charged)
+        g, hint, is_clipped, hitting = self._evaluate(record, charged, row)
         return self._move(self._step(g, hint), stand, hitting, is_clipped, values)
 
-    def _evaluate(self, record: Record, played: Array) -> tuple[Array, Array | None, bool, float]:
-        """Return what the learner gets and its hint, whether guards clipped them, and what the point played cost."""
-        d = len(played)
+    def _evaluate(
+        self, record: Record, charged: Array, row: Array | None
+    ) -> tuple[Array, Array | None, bool, float]:
+        """Return what the learner gets and its hint, whether guards clipped them, and what the point ``charged`` cost.
+
+        ``row`` is that of the record, in units of decisions.
+        """
+        d = len(charged)
         g = record.numbers[:d]
         hint = record.numbers[d:] if record.kind == records.HINTED else None
         costs = self.spec.costs
         hitting = record.hitting
-        if record.values is None or costs is None:
-            hitting = float(g.dot(played))
+        if row is None or costs is None:
+            hitting = float(g.dot(charged))
         else:
             if hitting is None:
-                hitting = float(costs.value(record.values, played))
+                hitting = float(costs.value(row, charged))
             if not self._takes_gradients:
-                g = record.values
+                g = row
         is_clipped = False
         if self.guards is not None:
             g, hint, is_clipped = self.guards.clip(g, hint)
@@ -416,7 +435,10 @@ class AgentState:
     def _move(
         self, form: Any, stand: Array, hitting: float, is_clipped: bool = False, values: Array | None = None
     ) -> RoundOutcome:
-        """Return the outcome of a move from ``stand`` to the point of a new state, as far as guards allow."""
+        """Return the outcome of a move to the point of a new state, as far as guards allow.
+
+        Charged is the move from ``stand`` to the point that is in force next.
+        """
         x = self._point(form)
         guarded = None
         acted = ""
@@ -424,8 +446,14 @@ class AgentState:
             guarded = self.guards.step(self.guarded, self.learner.domain, x, self.t + 1, is_clipped)
             x = guarded.x
             acted = guarded.acted
-        switching = self._weight * float(self._distance(x - stand))
-        return RoundOutcome(self.t, form, self.guards, guarded, x, hitting + 0.0, switching, acted, values)
+        queue = self.queue
+        following = x
+        if queue:
+            queue = (*queue[1:], self.x)
+            following = queue[0]
+        switching = self._weight * float(self._distance(following - stand))
+        paid = (hitting + 0.0, switching)
+        return RoundOutcome(self.t, form, self.guards, guarded, x, *paid, acted, values, queue=queue)
 
     def _compute_cost(self, values: Array) -> RoundOutcome:
         """Compute a round of a bandit; the cost of a point that guards chose teaches it nothing."""
@@ -443,7 +471,8 @@ class AgentState:
         if what == records.GIVEN_UP:
             return still._replace(form=learner.give_up(self.form, round))
         played = learner.find_point(self.form, round)
-        g, _, is_clipped, hitting = self._evaluate(record, played)
+        row = None if record.values is None else self.spec.scale(record.values)
+        g, _, is_clipped, hitting = self._evaluate(record, played, row)
         acted = "clip" if is_clipped else ""
         form = learner.learn(self.form, round, g)
         return still._replace(form=form, hitting=hitting + 0.0, acted=acted, values=record.values)
@@ -467,6 +496,8 @@ class AgentState:
         self.deleted = outcome.is_deleted
         self.hitting += outcome.hitting
         self.switching += outcome.switching
+        if outcome.queue is not None:
+            self.queue = outcome.queue
         if outcome.values is not None and self.spec.fill == "forward":
             self.last_row = outcome.values
         if outcome.guards is not self.guards:
@@ -517,6 +548,8 @@ class AgentState:
             found["account"] = {"hitting": self.hitting, "switching": self.switching}
         if self.last_row is not None:
             found["last_row"] = self.last_row.tolist()
+        if self.queue:
+            found["queue"] = [x.tolist() for x in self.queue]
         return found
 
     @classmethod
@@ -545,6 +578,9 @@ class AgentState:
                 raise ValueError("The state has no sums of costs. The file is damaged.") from None
         if "last_row" in data:
             found.fill_from(found.spec.read(data["last_row"], learner.domain.dim))
+        if found.queue:
+            dim = learner.domain.dim
+            found.queue = tuple(rows(data.get("queue", ()), "queue", dim, len(found.queue)))
         found.ids = dict.fromkeys(data.get("ids", ()))
         found.machine = data.get("machine", {})
         return found

@@ -89,6 +89,9 @@ class Client:
         movement: Movement | str | None = None,
         guards: Guards | None = None,
         fill: str | None = None,
+        per: float | Sequence[float] | None = None,
+        lead: int | None = None,
+        delay: int | None = None,
         engine: str = "auto",
     ) -> RemoteAgent:
         """Get an agent of the service; with a learner, create it if it does not exist.
@@ -99,7 +102,7 @@ class Client:
             Which agent.
         learner : Learner, str or Path, optional
             For a new agent: its learner, or the file that :meth:`Agent.save` or ``klazy replay --emit`` wrote.
-        costs, columns, movement, guards, fill, engine : optional
+        costs, columns, movement, guards, fill, per, lead, delay, engine : optional
             As in :class:`~klazy.Agent`, for a new agent.
 
         Returns
@@ -112,7 +115,8 @@ class Client:
             self.ask("PUT", remote.place, json.loads(Path(learner).read_bytes()))
         elif learner is not None:
             about = {"learner": learner, "costs": costs, "movement": movement, "guards": guards}
-            about |= {"columns": columns, "engine": engine, "fill": fill}
+            about |= {"columns": columns, "engine": engine, "fill": fill, "lead": lead, "delay": delay}
+            about["per"] = None if per is None else np.asarray(per).tolist()
             self.ask("PUT", remote.place, about)
         return remote
 

@@ -121,6 +121,11 @@ class Create(_Body):
     fill: str | None = Field(
         None, description="What to do with missing cells of a row: forward, zero or drop. Default: reject it."
     )
+    per: float | list[float] | None = Field(
+        None, description="How many units of a row are one unit of a decision, in all columns or in each."
+    )
+    lead: Integer | None = Field(None, description="How many rounds later a decision acts.")
+    delay: Integer | None = Field(None, description="How many rounds late a row comes.")
     engine: str = Field("auto", description="auto, compiled or step.")
     format: Integer | None = Field(None, description="Of a saved agent.")
     checksum: str | None = Field(None, description="Of a saved agent.")

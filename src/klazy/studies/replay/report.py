@@ -355,7 +355,7 @@ class Report:
         before = self.span[0] if at == "split" else self.span[1]
         last_row = None
         if self.source.fill == "forward":
-            last_row = self.source.read(before - 1, before)[0]
+            last_row = self.source.read_as_given(before - 1, before)[0]
         return Agent(
             player.learner,
             costs=self.setup.family,
@@ -366,6 +366,9 @@ class Report:
             origin=self._describe_origin(score, at),
             fill=self.source.fill,
             last_row=last_row,
+            per=self.setup.per,
+            lead=self.setup.lead,
+            delay=self.setup.delay,
         )
 
     def _describe_origin(self, score: Score, at: str) -> dict[str, Any]:
@@ -457,8 +460,11 @@ def replay(
     **options
         What the set takes (``total``, ``cap``, ``floor``, ``lower``, ``upper``, ``radius``, ``polytope``), the costs of a unit
         too few or too many with pinball costs (``short``, ``excess``), what raising and lowering cost in multiples of the move
-        cost (``up``, ``down``), each a number or one per column; ``start``, the decision before the first round; and
-        ``guards`` or ``whole=True`` (integers), which limit the decisions in the second part.
+        cost (``up``, ``down``), each a number or one per column; ``start``, the decision before the first round;
+        ``per``, how many units of a row are one unit of a decision: with ``per=60`` a server meets a demand of 60, and
+        decisions, limits and prices are in servers; ``lead``, how many rounds later a decision acts; ``delay``, how many
+        rounds late a row is known; and limits on the decisions in the second part: ``ramp_up`` and ``ramp_down`` (by how much
+        one may rise and fall in a round), ``whole=True`` (integers, the default with ``per``), or ``guards``.
 
     Returns
     -------
@@ -485,6 +491,7 @@ def replay(
     weights = np.atleast_1d(move_cost).astype(float).tolist()
     setups = [make_setup(source.dim, domain, costs, movement, weight, **options) for weight in weights]
     check_zeros(fill, setups[0].family)
+    source.per = setups[0].per
     first = scoring.count_first(source, train)
     check_plausible(source, setups[0])
     parts = len(setups) + (1 if folds else 0)

@@ -17,7 +17,8 @@ from klazy.base.options import write_option
 from klazy.families import Family, LogWealth
 from klazy.game.batch import run_batch
 from klazy.game.run import run
-from klazy.hindsight.offline import find_best
+from klazy.hindsight.offline import find_best, find_obstacle
+from klazy.hindsight.problem import check_limits, keep_within
 from klazy.kernels.codes import SEASON_LAGS, SEASON_LONGEST, SEASON_NUMBERS, SEASON_PERIOD, SEASON_ROWS
 from klazy.learners import Learner
 from klazy.live.agent import Agent
@@ -70,17 +71,32 @@ class LearnerPlayer:
         self.learner = make(**parameters)
         self.setup = setup
         self.state = None
+        self.settle()
+
+    def settle(self) -> None:
+        """Stand at its own point, as if all decisions that do not act yet were for it."""
+        self._queue = np.tile(self.own, (self.setup.lag, 1))
+
+    @property
+    def own(self) -> Array:
+        """The point that it decides for."""
+        state = self.learner.init() if self.state is None else self.state
+        return state.x
 
     @property
     def x(self) -> Array:
-        state = self.learner.init() if self.state is None else self.state
-        return state.x
+        """The point that acts in the next round."""
+        return self._queue[0] if len(self._queue) else self.own
 
     def play(self, rows: Array) -> Array:
         costs = self.setup.family.costs(rows)
         trace = run(self.learner, costs, movement=self.setup.movement, state=self.state)
         self.state = trace.state
-        return trace.x
+        if not len(self._queue):
+            return trace.x
+        points = np.vstack((self._queue, trace.x))
+        self._queue = points[len(rows) :]
+        return points[: len(rows)]
 
 
 class AgentPlayer:
@@ -96,12 +112,12 @@ class AgentPlayer:
 
     @property
     def x(self) -> Array:
-        return self.agent.x
+        return np.asarray(self.agent.in_force)
 
     def play(self, rows: Array) -> Array:
         points = np.empty_like(rows)
         for at, row in enumerate(rows):
-            points[at] = self.agent.x
+            points[at] = self.agent.in_force
             self.agent.observe(row)
         return points
 
@@ -339,7 +355,9 @@ def score_split(
     """Tune all contenders on the rows before ``first``, and score them on those up to ``last``."""
     rows, seconds = read_tuned(source, first)
     tunables = list_tunables(setup, rows, source.read_pieces(0, first), source.T, seconds)
-    measure = partial(measure_learners, setup=setup, rows=rows)
+    measure = None
+    if not setup.lag:
+        measure = partial(measure_learners, setup=setup, rows=rows)
     tuned: list[Tuned] = []
     for done, tunable in enumerate(tunables, start=1):
         try:
@@ -353,8 +371,10 @@ def score_split(
         if not _waits_for_a_season(found):
             tuned.append(found)
         report_progress(0.5 * done / len(tunables))
-    if setup.guards is not None:
-        for each in tuned:
+    for each in tuned:
+        if setup.guards is None:
+            each.player.settle()
+        else:
             each.player = _guard(each.player, setup)
     if source.read_baseline is not None:
         player = RecordedPlayer(source.read_baseline, first, source.T)
@@ -369,6 +389,7 @@ def score_split(
 def _guard(player: Any, setup: Setup) -> AgentPlayer:
     """Continue a learner as an agent within the guards of the setup."""
     options = {"costs": setup.family, "movement": setup.movement, "guards": setup.guards}
+    options |= {"lead": setup.lead, "delay": setup.delay}
     return AgentPlayer(Agent(player.learner, state=player.state, **options))
 
 
@@ -410,6 +431,10 @@ def find_hindsight_optimum(source: Source, setup: Setup, first: int, last: int) 
     A piece may begin anywhere, so that no sequence pays less than the sum of the pieces' bounds. The sequences found are
     joined, and pay for the moves from piece to piece. Where rows carry points away, they pay for that too; the bound includes
     it where a move costs the same for all shares, and elsewhere it is what the decisions alone must cost.
+
+    Limits of rising and falling hold, also from piece to piece. With a lead time the first rounds are played at one point, as
+    all contenders play them: for them nothing is on its way when they are scored. The optimum is not known where that is not
+    possible.
     """
     drifts = type(setup.family).drift is not Family.drift
     if setup.movement.grouped is None or (drifts and not isinstance(setup.family, LogWealth)):
@@ -420,16 +445,30 @@ def find_hindsight_optimum(source: Source, setup: Setup, first: int, last: int) 
     switching = 0.0
     bound = 0.0
     before = None
+    limits = check_limits(setup.ramp, source.dim)
+    for limit, has_limit in (("ramp", limits is not None), ("lead", setup.lead > 0)):
+        sample = setup.family.costs(source.read(first, min(first + length, last)))
+        if has_limit and (
+            drifts or find_obstacle(sample, setup.domain, setup.movement, limit, setup.integers)
+        ):
+            return None
+    if limits is not None and setup.integers:
+        limits = np.floor(limits)
     for at in range(first, last, length):
         rows = source.read(at, min(at + length, last))
-        found = find_best(setup.family.costs(rows), setup.domain, setup.movement, gap=1e-3)
-        hit, paid = setup.charge(rows, np.vstack((found.u, found.u[-1:])))
+        costs = setup.family.costs(rows)
+        options = {"integers": setup.integers, "ramp": setup.ramp, "lead": setup.lead if at == first else 0}
+        found = find_best(costs, setup.domain, setup.movement, gap=1e-3, **options)
+        u = found.u
+        if before is not None and limits is not None:
+            u = keep_within(u, before, limits, setup.domain)
+        hit, paid = setup.charge(rows, np.vstack((u, u[-1:])))
         hitting += float(hit.sum())
         switching += float(paid.sum())
         bound += found.lower_bound
         if before is not None:
-            switching += float(setup.movement.weight * setup.movement.distance(found.u[0] - before))
-        before = found.u[-1]
+            switching += float(setup.movement.weight * setup.movement.distance(u[0] - before))
+        before = u[-1]
     return Best(hitting, switching, bound, -(-(last - first) // length))
 
 

@@ -12,11 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from klazy.base.checks import Array, InvalidInput, coordinates, one_of, positive
+from klazy.base.checks import Array, InvalidInput, coordinates, integer, one_of, positive
 from klazy.base.options import write_option
 from klazy.families import Family, Linear, LogWealth, Pinball, Quadratic, Rewards
 from klazy.kernels.codes import LINEAR, code_of
 from klazy.live import Guards
+from klazy.live.rows import check_per
 from klazy.movement import AsymmetricMovement, Movement, as_movement, suit_movement
 from klazy.sets import Box, CappedSimplex, ConvexSet, L2Ball, Polytope, Simplex
 from klazy.studies.contenders import is_simplex
@@ -52,6 +53,10 @@ class Setup:
         The decision before the first round. Default: everybody begins at the set's point nearest to the origin.
     guards : Guards, optional
         They limit the decisions in the second part, as they would limit an agent; contenders are tuned without them.
+    per : array, optional
+        How many units of a row are one unit of a decision, by column. Default: one.
+    lead, delay : int, optional
+        How many rounds later a decision acts, and how many rounds late a row comes. Default: 0.
 
     Examples
     --------
@@ -65,6 +70,26 @@ class Setup:
     movement: Movement
     start: Array | None = None
     guards: Guards | None = None
+    per: Array | None = None
+    lead: int = 0
+    delay: int = 0
+
+    @property
+    def lag(self) -> int:
+        """By how many rows a decision acts later than on the next one."""
+        return self.lead + self.delay
+
+    @property
+    def integers(self) -> bool:
+        """Whether only whole numbers are played."""
+        return self.guards is not None and self.guards.integers
+
+    @property
+    def ramp(self) -> tuple[Any, Any] | None:
+        """How far decisions may fall and rise in a round; None without limits."""
+        if self.guards is None or (self.guards.down is None and self.guards.up is None):
+            return None
+        return self.guards.down, self.guards.up
 
     @property
     def move_cost(self) -> float:
@@ -114,7 +139,12 @@ def make_setup(
     down: Any = None,
     start: Any = None,
     guards: Guards | None = None,
-    whole: bool = False,
+    ramp_up: Any = None,
+    ramp_down: Any = None,
+    whole: bool | None = None,
+    per: Any = None,
+    lead: int = 0,
+    delay: int = 0,
     **shape: Any,
 ) -> Setup:
     """Make the game for a trace with ``dim`` columns.
@@ -139,8 +169,14 @@ def make_setup(
         The decision before the first round.
     guards : Guards, optional
         Limits on the decisions in the second part.
+    ramp_up, ramp_down : float or list of float, optional
+        The most that a decision may rise and fall in one round, which joins the guards.
     whole : bool, optional
-        Play integers only. Default: False.
+        Play integers only. Default: only if ``per`` is given.
+    per : float or list of float, optional
+        How many units of a row are one unit of a decision. Default: 1.
+    lead, delay : int, optional
+        How many rounds later a decision acts, and how many rounds late a row comes. Default: 0.
     **shape
         What the set takes, such as ``total`` or ``upper``.
 
@@ -160,7 +196,8 @@ def make_setup(
     L1Movement()
     """
     given = {name: value for name, value in shape.items() if value is not None}
-    sizes = {"move_cost": move_cost, "short": short, "excess": excess, "up": up, "down": down}
+    sizes = {"move_cost": move_cost, "short": short, "excess": excess, "up": up, "down": down, "per": per}
+    sizes |= {"ramp_up": ramp_up, "ramp_down": ramp_down}
     for name, value in (sizes | given).items():
         _check_size(name, value)
     place = _choose_domain(domain, dim, given)
@@ -173,9 +210,15 @@ def make_setup(
     moving = _choose_movement(movement, place, move_cost, up, down)
     moving.check(dim)
     first = None if start is None else place.start_at(coordinates(start, "start", dim))
-    if whole:
+    units = None if per is None else check_per(per, family, dim)
+    for name, option, limit in (("up", "ramp_up", ramp_up), ("down", "ramp_down", ramp_down)):
+        if limit is not None:
+            limits = [positive(each, write_option(option)) for each in coordinates(limit, option, dim)]
+            guards = (guards or Guards()).replace(**{name: limits})
+    if whole or (whole is None and per is not None):
         guards = (guards or Guards()).replace(integers=True)
-    return Setup(place, family, moving, first, guards)
+    lags = [integer(lead, "lead", least=0), integer(delay, "delay", least=0)]
+    return Setup(place, family, moving, first, guards, units, *lags)
 
 
 def read_move_costs(text: str) -> list[float]:

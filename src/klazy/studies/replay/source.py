@@ -216,7 +216,8 @@ class Source:
 
     Numbers are stored in a temporary file, so that a trace may be larger than memory. Afterwards ``T`` is the number of rows,
     ``columns`` their names, and ``filled`` counts the cells that were filled, or the rows dropped. ``read_baseline`` reads the
-    decisions made until now, if there are any.
+    decisions made until now, if there are any. ``per`` says how many units of the data are one unit of a decision, by column;
+    rows are read in units of decisions.
 
     Parameters
     ----------
@@ -260,6 +261,7 @@ class Source:
         self.instants = np.empty(0)
         self.kind = -1
         self.read_baseline: Read | None = None
+        self.per: Array | None = None
         data = Path(data) if isinstance(data, str) else data
         try:
             table = open_table(data)
@@ -378,6 +380,24 @@ class Source:
 
     def read(self, first: int, last: int) -> Array:
         """Read some rows.
+
+        Parameters
+        ----------
+        first : int
+            The first, counted from 0.
+        last : int
+            The one after the last.
+
+        Returns
+        -------
+        array
+            The rows, in units of decisions.
+        """
+        rows = self.read_as_given(first, last)
+        return rows if self.per is None else rows / self.per
+
+    def read_as_given(self, first: int, last: int) -> Array:
+        """Read some rows in the units of the data.
 
         Parameters
         ----------

@@ -174,7 +174,9 @@ def _describe_laziness(found: "Report") -> str:
 
 def _describe_optimum(found: "Report") -> str:
     if found.optimum is None:
-        return "The best possible total is not known for this movement."
+        has_limits = found.setup.ramp is not None or found.setup.lead > 0
+        within = " within these limits" if has_limits else ""
+        return f"The best possible total is not known for this movement{within}."
     least = _format(found, min(found.optimum.cost, found.best.cost))
     bound = _format(found, found.optimum.lower_bound)
     if bound == least:
