@@ -250,6 +250,7 @@ ROUNDED_BY_THE_CPU |= {
     "Leader of ensembles",
     "Reluctant",
     "Reluctant sum",
+    "Autoregressive",
     "Seasonal",
     *ENSEMBLES,
 }
