@@ -2,8 +2,11 @@
 
 import json
 import math
+import subprocess
+import sys
 import time
 from datetime import UTC, datetime
+from subprocess import PIPE
 
 import pytest
 
@@ -253,3 +256,134 @@ def test_a_source_is_followed_past_failures_and_each_row_comes_once():
     assert {str(away) for away in noted} == {"away", "away in the middle"}
     with pytest.raises(SourceAway):
         list(follow(Flaky(), None, 0.001, once=True))
+
+
+QUERY = ("--query", "sum(load) / 2", "--step", "30m")
+
+
+@pytest.fixture(scope="module")
+def replayed(history, tmp_path_factory):
+    """The report of a replay of the history, with half-hourly rows, and the agent of its winner before the scored rows."""
+    folder = tmp_path_factory.mktemp("replayed")
+    asked = call_klazy(
+        "replay", "--prometheus", history.url, *QUERY, "--since", "14d", *SIMPLE, "--fill", "forward",
+        "--emit", "agent.json", "--json", folder=folder,
+    )  # fmt: skip
+    assert (asked.status, asked.stderr) == (0, "")
+    return folder / "agent.json", json.loads(asked.stdout)
+
+
+class TestLive:
+    def test_it_goes_on_after_the_replay_and_pays_the_same_to_the_last_digit(
+        self, history, replayed, tmp_path
+    ):
+        file, report = replayed
+        origin = kl.Agent.load(file).origin
+        assert origin is not None
+        scored = origin["scored_rows"]
+        asked = call_klazy(
+            "live", file, "--prometheus", history.url, *QUERY, "--once", "--json", folder=tmp_path
+        )
+        assert asked.status == 0
+        lines = [json.loads(line) for line in asked.stdout.splitlines()]
+        assert len(lines) - (scored[1] - scored[0] + 1) in (0, 1)
+        assert list(lines[0]) == ["time", "value"]
+        assert lines[0]["time"] == datetime.fromtimestamp(origin["last_time"] + 1800.0, UTC).isoformat()
+        with kl.Agent.open(tmp_path / "twin.db", kl.Agent.load(file)) as twin:
+            frame = read_frame(Prometheus(history.url, ["sum(load) / 2"], 1800.0), origin["last_time"])
+            for at in range(scored[1] - scored[0] + 1):
+                twin.observe({"value": frame["value"][at]})
+            assert twin.hitting + twin.switching == origin["paid"]["cost"] == report["table"][0]["cost"]
+            assert list(twin.decision.values()) == [lines[at]["value"]]
+
+    def test_a_restart_goes_on_where_it_was_and_takes_each_time_stamp_once(self, history, replayed, tmp_path):
+        file, _ = replayed
+        live = ("live", file, "--prometheus", history.url, *QUERY, "--once", "--state", "decisions.db")
+        whole = call_klazy(*live, "--name", "whole", folder=tmp_path).stdout.splitlines()
+        # Three rows, as if it was killed then.
+        with kl.Agent.open(tmp_path / "decisions.db", kl.Agent.load(file), name="parts") as agent:
+            start = agent.origin["last_time"] if agent.origin else 0.0
+            for row in list(Prometheus(history.url, ["sum(load) / 2"], 1800.0).read(start))[:3]:
+                stamp = datetime.fromtimestamp(row.time, UTC).isoformat()
+                agent.observe(row.cells, id=stamp)
+        rest = call_klazy(*live, "--name", "parts", "--since", "2020-01-01", folder=tmp_path)
+        assert rest.stdout.splitlines() == [whole[0], *whole[4:]]
+        again = call_klazy(*live, "--name", "parts", folder=tmp_path)
+        assert (again.stdout, again.stderr, again.status) == ("", "", 0)
+        with kl.Agent.open(tmp_path / "decisions.db", name="parts") as agent:
+            ids = agent.history()["id"].to_list()
+            assert ids == sorted(set(ids)) == [line.split(",")[0] for line in whole[1:]]
+
+    def test_gaps_are_filled_as_the_replay_filled_them(self, history, tmp_path):
+        columns = ("eu", "us")
+        query = ("--query", "load", "--label", "region", "--step", "5m", "--settle", "1s")
+        since = ("--since", datetime.fromtimestamp(BEGIN + 60 * 4000, UTC).isoformat())
+        learner = kl.LastValue(kl.Box([0.0, 0.0], [100.0, 100.0]), family=kl.Pinball(4.0))
+        agent = kl.Agent(learner, costs=kl.Pinball(4.0), columns=columns, movement="l1", fill="forward")
+        agent.save(tmp_path / "filled.json")
+        live = ("--prometheus", history.url, *query, *since, "--once", "--json")
+        asked = call_klazy("live", "filled.json", *live, folder=tmp_path)
+        assert asked.status == 0
+        lines = [json.loads(line) for line in asked.stdout.splitlines()]
+        found = read_frame(Prometheus(history.url, ["load"], 300.0, label="region"), BEGIN + 60 * 4000)
+        filled = found.fill_null(strategy="forward")
+        assert [line["us"] for line in lines[: found.height]] == filled["us"].to_list()
+        gaps = found["us"].null_count()
+        assert gaps in (11, 12)
+        agent = kl.Agent(learner, costs=kl.Pinball(4.0), columns=columns, movement="l1")
+        agent.save(tmp_path / "strict.json")
+        asked = call_klazy("live", "strict.json", *live, folder=tmp_path)
+        assert asked.status == 1
+        assert asked.stderr.count("us must be a finite number, got None.") == gaps
+        assert len(asked.stdout.splitlines()) == len(lines) - gaps
+        agent = kl.Agent(
+            kl.LastValue(kl.Box(0.0, 100.0), family=kl.Pinball(4.0)), costs=kl.Pinball(4.0), columns=["eu"]
+        )
+        agent.save(tmp_path / "narrow.json")
+        asked = call_klazy("live", "narrow.json", *live, folder=tmp_path)
+        assert asked.status == 0
+        assert asked.stderr.count("the agent has no columns us; they are left out.") == 1
+
+    def test_a_source_that_is_away_is_told_once_and_the_decision_stands(self, replayed, tmp_path):
+        file, _ = replayed
+        server = PrometheusServer(tmp_path)
+        now = time.time()
+        server.backfill({"load": [(now - 60.0 + 0.1 * i, i % 7) for i in range(900)]})
+        live = [
+            sys.executable, "-m", "klazy", "live", file, "--prometheus", server.url, "--query", "load",
+            "--step", "250ms", "--since", "2s", "--state", tmp_path / "decisions.db",
+        ]  # fmt: skip
+        with subprocess.Popen(list(map(str, live)), stdout=PIPE, stderr=PIPE, text=True) as process:
+            assert process.stdout is not None
+            assert process.stderr is not None
+            assert process.stderr.readline().endswith("refused. The decision stands.\n")
+            with server:
+                assert process.stdout.readline() == "time,value\n"
+                first = [process.stdout.readline() for _ in range(12)]
+                assert process.stderr.readline() == "The source answers again.\n"
+                server.kill()
+                assert process.stderr.readline().endswith("The decision stands.\n")
+                time.sleep(0.6)
+                server.start()
+                assert process.stderr.readline() == "The source answers again.\n"
+                more = [process.stdout.readline() for _ in range(8)]
+                process.terminate()
+                assert process.wait(timeout=30) == 0
+        stamps = [datetime.fromisoformat(line.split(",")[0]).timestamp() for line in first + more]
+        assert stamps == [stamps[0] + 0.25 * i for i in range(20)]
+
+    def test_what_is_wrong_is_one_line(self, replayed, tmp_path):
+        file, _ = replayed
+        live = ("live", file, "--prometheus", "http://127.0.0.1:9", "--query")
+        asked = call_klazy(*live, "up", "--once", folder=tmp_path)
+        assert (asked.status, asked.stderr.count("\n")) == (2, 1)
+        assert "http://127.0.0.1:9 does not answer" in asked.stderr
+        asked = call_klazy(*live, "other=up", folder=tmp_path)
+        assert asked.stderr == "The agent has the columns ['value'], and none named other.\n"
+        asked = call_klazy(*live, "up", "--id", "time", folder=tmp_path)
+        assert asked.stderr.startswith("--id is for rows of standard input")
+        with kl.Agent.open(tmp_path / "other.db", kl.Agent.load(file)) as agent:
+            agent.observe({"value": 5.0}, id="monday")
+        asked = call_klazy(*live, "up", "--state", "other.db", "--name", "agent", folder=tmp_path)
+        wanted = "The id of the agent's last round must be a time stamp, got monday. Use another --name.\n"
+        assert asked.stderr == wanted

@@ -1,9 +1,9 @@
 """The options that say where rows come from if not from a file, as several commands have them."""
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 from klazy.base.checks import InvalidInput
 from klazy.base.install import make_missing
@@ -31,6 +31,8 @@ Ca = Annotated[
 ]
 Cert = Annotated[Text, option("A file with your own certificate.", envvar="KLAZY_PROMETHEUS_CERT")]
 Key = Annotated[Text, option("The file with its key.", envvar="KLAZY_PROMETHEUS_KEY")]
+# Without --step, rows of a source are a minute apart.
+STEP_SECONDS = 60.0
 # The names of these options.
 FEED_OPTIONS = (
     "prometheus", "query", "label", "source", "since", "step", "settle",
@@ -38,10 +40,18 @@ FEED_OPTIONS = (
 )  # fmt: skip
 
 
-def open_source(given: Mapping[str, Any], step: float) -> "tuple[RowSource | None, float]":
-    """Open the source that options name, if they name one; return it with its settle time.
+class Feed(NamedTuple):
+    """A source, the seconds between two of its rows, and those until a row is complete."""
 
-    ``step`` is the usual one, in seconds.
+    source: "RowSource"
+    step: float
+    settle: float
+
+
+def open_feed(given: Mapping[str, Any], step: float, columns: Sequence[str] = ()) -> Feed | None:
+    """Open the source that options name, if they name one.
+
+    ``step`` is the usual one, in seconds. A query without a name gets that of the only column, if there is one.
     """
     url = given["prometheus"]
     installed = given["source"]
@@ -52,9 +62,10 @@ def open_source(given: Mapping[str, Any], step: float) -> "tuple[RowSource | Non
                 raise InvalidInput(
                     f"--{name} goes with --prometheus URL or --source NAME:TEXT. Add one, or leave it out."
                 )
-        return None, 0.0
+        return None
     try:
         from klazy.sources import Prometheus, open_installed_source, parse_span
+        from klazy.sources.prometheus import VALUE
     except ModuleNotFoundError as missing:
         raise make_missing("--prometheus", missing.name, "cli,serve") from missing
     if url is not None and installed is not None:
@@ -63,7 +74,7 @@ def open_source(given: Mapping[str, Any], step: float) -> "tuple[RowSource | Non
         step = parse_span(given["step"], "--step")
     settle = None if given["settle"] is None else parse_span(given["settle"], "--settle")
     if url is None:
-        return open_installed_source(installed or "", step), settle or 0.0
+        return Feed(open_installed_source(installed or "", step), step, settle or 0.0)
     if not given["query"]:
         raise InvalidInput("--prometheus needs a query. Write --query 'sum(rate(http_requests_total[1m]))'.")
     user = None
@@ -82,17 +93,28 @@ def open_source(given: Mapping[str, Any], step: float) -> "tuple[RowSource | Non
         cert=given["prometheus_cert"],
         key=given["prometheus_key"],
     )
-    return source, source.settle
+    if len(columns) == 1 and source.names == [VALUE]:
+        source.names = list(columns)
+    unknown = sorted(set(source.names) - set(columns))
+    if columns and unknown:
+        raise InvalidInput(f"The agent has the columns {list(columns)}, and none named {', '.join(unknown)}.")
+    return Feed(source, step, source.settle)
 
 
 def read_since(text: str) -> float:
     """Read ``--since``, a length of time before now or an ISO date, as seconds since 1970; a date without a zone is in UTC."""
     from klazy.sources import parse_span
 
+    when = read_stamp(text)
+    return time.time() - parse_span(text, "--since") if when is None else when
+
+
+def read_stamp(text: str) -> float | None:
+    """Read an ISO date as seconds since 1970, in UTC if it has no zone; None if it is none."""
     try:
         when = datetime.fromisoformat(text)
     except ValueError:
-        return time.time() - parse_span(text, "--since")
+        return None
     if when.tzinfo is None:
         when = when.replace(tzinfo=UTC)
     return when.timestamp()

@@ -9,25 +9,36 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from io import TextIOWrapper
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple, TextIO
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TextIO
 
 import typer
 
 from klazy.base.cells import SEPARATORS, TIMES, name_index
 from klazy.base.checks import InvalidInput
+from klazy.cli import feeds
 from klazy.cli.terminal import explain_os_error, flag, option, say
 from klazy.live.agent import Agent
+from klazy.live.inspection import format_time
 
+if TYPE_CHECKING:
+    from klazy.sources import TimedRow
+
+# The name of the field with the time stamp of a row of a source, which is its id.
+TIME = "time"
 # The name of the field with an explanation.
 WHY = "why"
 # The length of a bad cell in an error message.
 CELL_SHOWN = 60
 
 
-class Line(NamedTuple):
-    """A row of the input: the number of its line, and its cells by name, or an error in their place."""
+# What stands for the end of a source's rows.
+END = object()
 
-    number: int
+
+class Line(NamedTuple):
+    """A row of the input: where it is, and its cells by name, or an error in their place."""
+
+    place: str
     cells: dict[str, Any]
     fault: InvalidInput | None = None
 
@@ -37,6 +48,7 @@ class Ended(Exception):
 
 
 def live(
+    context: typer.Context,
     agent: Annotated[Path, typer.Argument(help="A file that klazy replay --emit or Agent.save wrote.")],
     state: Annotated[Path | None, option("Keep the agent in this database, and continue from there.")] = None,
     name: Annotated[str | None, option("The agent's name there.", "the file's name")] = None,
@@ -46,6 +58,19 @@ def live(
     explain: Annotated[bool, flag("--explain", "Add a field that says why.")] = False,
     strict: Annotated[bool, flag("--strict", "Stop at the first bad row instead of skipping it.")] = False,
     as_json: Annotated[bool, flag("--json", "Print JSON lines, whatever form the rows have.")] = False,
+    prometheus: feeds.Url = None,
+    query: feeds.Queries = None,
+    label: feeds.Label = None,
+    source: feeds.Installed = None,
+    since: feeds.Since = None,
+    step: feeds.Step = None,
+    settle: feeds.Settle = None,
+    once: Annotated[bool, flag("--once", "Take the rows that a source has by now, and stop.")] = False,
+    prometheus_user: feeds.User = None,
+    prometheus_token: feeds.Token = None,
+    prometheus_ca: feeds.Ca = None,
+    prometheus_cert: feeds.Cert = None,
+    prometheus_key: feeds.Key = None,
 ) -> None:
     """Decide row by row: read each round's row from standard input, print the decision for the next round.
 
@@ -53,11 +78,15 @@ def live(
     A bad row changes nothing: it is reported on standard error, and the exit status is 1 at the end. An agent from klazy
     replay --fill fills missing cells as the replay did. End of input, Ctrl-C and SIGTERM stop the command between two rows.
 
+    With --prometheus it asks every --step instead, from the last round on, and takes each time stamp once. While Prometheus is
+    away the decision stands. A new agent begins after the last row of its replay, or at --since.
+
     \b
     Examples:
       klazy live agent.json < today.csv
       tail -f rows.csv | klazy live agent.json --state decisions.db --id time
       echo '{"eu": 3.1, "us": 2.9}' | klazy live agent.json --explain
+      klazy live agent.json --state decisions.db --prometheus http://localhost:9090 --query 'sum(rate(http_requests_total[1m]))'
     """  # fmt: skip
     if isinstance(sys.stdin, TextIOWrapper):
         sys.stdin.reconfigure(encoding="utf-8", errors="replace")
@@ -72,9 +101,18 @@ def live(
             raise InvalidInput(
                 f"The agent of {agent} takes no rows by name. Build it with costs=... and columns=[...]."
             )
-        loop = _RowLoop(player, id, frozenset(ignore or ()), explain, strict)
+        origin = player.origin or {}
+        feed = feeds.open_feed(context.params, origin.get("step") or feeds.STEP_SECONDS, player.columns)
+        if feed is not None and id is not None:
+            raise InvalidInput(
+                "--id is for rows of standard input; the time stamp is the id of a source's row."
+            )
+        loop = _RowLoop(player, TIME if feed else id, frozenset(ignore or ()), explain, strict)
         try:
-            loop.work(sys.stdin, as_json, first, wait)
+            if feed is None:
+                loop.work(sys.stdin, as_json, first, wait)
+            else:
+                loop.work_feed(feed, _find_last_time(player, since), as_json, first, once, wait)
         except Ended:
             pass
         finally:
@@ -99,6 +137,8 @@ class _RowLoop:
     def __post_init__(self) -> None:
         self.columns = frozenset(self.agent.columns or ())
         self.time = (self.agent.origin or {}).get("time")
+        # Columns of a source that the agent does not have, and that were reported.
+        self.reported: set[str] = set()
         if self.id in self.columns:
             raise InvalidInput(f"--id {self.id} is a column of the agent. Choose another column for ids.")
 
@@ -123,6 +163,38 @@ class _RowLoop:
         while (line := wait(lambda: next(lines, None))) is not None:
             self._take(line, write)
 
+    def work_feed(
+        self,
+        feed: feeds.Feed,
+        since: float | None,
+        as_json: bool,
+        first: bool,
+        once: bool,
+        wait: Callable[[Any], Any],
+    ) -> None:
+        """Ask a source for row after row, and answer them."""
+        from klazy.sources import follow
+
+        write = _write_json if as_json else _CsvWriter()
+        if first:
+            write(self._describe({TIME: None}))
+        note = _OutageNote()
+        rows = follow(feed.source, since, feed.step, settle=feed.settle, once=once, note=note)
+        while (row := wait(lambda: next(rows, END))) is not END:
+            if row is not None:
+                self._take(self._name_row(row), write)
+
+    def _name_row(self, row: "TimedRow") -> Line:
+        """Return a row of a source by the columns of the agent; a label may have values that it does not know."""
+        stamp = format_time(row.time, "auto") or ""
+        unknown = row.cells.keys() - self.columns - self.reported
+        if unknown:
+            self.reported |= unknown
+            names = ", ".join(sorted(unknown))
+            say(f"{stamp}: the agent has no columns {names}; they are left out.", file=sys.stderr)
+        cells = {name: row.cells.get(name) for name in self.agent.columns or ()}
+        return Line(stamp, {TIME: stamp, **cells})
+
     def _take(self, line: Line, write: Callable[[dict[str, Any]], None]) -> None:
         try:
             if line.fault is not None:
@@ -131,16 +203,16 @@ class _RowLoop:
             ends_round = self.agent.check_row(row, id=id)
         except InvalidInput as wrong:
             if self.strict:
-                raise InvalidInput(f"line {line.number}: {wrong}") from None
+                raise InvalidInput(f"{line.place}: {wrong}") from None
             self.refused += 1
-            say(f"line {line.number}: {wrong}", file=sys.stderr)
+            say(f"{line.place}: {wrong}", file=sys.stderr)
             return
         made = self.agent.observe(row, id=id, retry=True)
         if ends_round:
             self.taken += 1
         else:
             self.dropped += 1
-            say(f"line {line.number}: dropped, since a cell is missing.", file=sys.stderr)
+            say(f"{line.place}: dropped, since a cell is missing.", file=sys.stderr)
         write(self._describe(beside, made))
 
     def _describe(self, beside: dict[str, Any], made: Any = None) -> dict[str, Any]:
@@ -199,6 +271,35 @@ class _RowLoop:
         say(f"{words}; paid so far: {paid}.", file=sys.stderr)
 
 
+def _find_last_time(agent: Agent, since: str | None) -> float | None:
+    """Return the time stamp after which an agent goes on: its last round, else as asked, else where its replay ended."""
+    last = agent.last_id
+    if last is not None:
+        stamp = feeds.read_stamp(last)
+        if stamp is None:
+            raise InvalidInput(
+                f"The id of the agent's last round must be a time stamp, got {last}. Use another --name."
+            )
+        return stamp
+    if since is not None:
+        return feeds.read_since(since)
+    return (agent.origin or {}).get("last_time")
+
+
+class _OutageNote:
+    """Reports when a source is away, and when it is back, once each."""
+
+    def __init__(self) -> None:
+        self.away = False
+
+    def __call__(self, away: Exception | None) -> None:
+        if away is not None and not self.away:
+            say(f"{away} The decision stands.", file=sys.stderr)
+        elif away is None and self.away:
+            say("The source answers again.", file=sys.stderr)
+        self.away = away is not None
+
+
 # Reading
 
 
@@ -226,11 +327,11 @@ def _parse_json(number: int, text: str) -> Line:
     try:
         cells = json.loads(text)
         if isinstance(cells, dict):
-            return Line(number, cells)
+            return Line(f"line {number}", cells)
     except (ValueError, RecursionError) as failed:
         hint = f"{failed}."
     shown = text.strip()[:CELL_SHOWN]
-    return Line(number, {}, InvalidInput(f"Each line must be a JSON object, got {shown}. {hint}"))
+    return Line(f"line {number}", {}, InvalidInput(f"Each line must be a JSON object, got {shown}. {hint}"))
 
 
 def _read_csv(
@@ -252,10 +353,10 @@ def _read_csv(
         except StopIteration:
             return
         except csv.Error as failed:
-            at = number + reader.line_num
+            at = f"line {number + reader.line_num}"
             yield Line(at, {}, InvalidInput(f"This is no line of CSV: {failed}."))
             continue
-        at = number + reader.line_num
+        at = f"line {number + reader.line_num}"
         if len(cells) == len(names):
             named: dict[str, Any] = dict(zip(names, cells, strict=True))
             for name in numeric:

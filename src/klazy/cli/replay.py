@@ -20,8 +20,6 @@ BY_COLUMN = ("up", "down", "start", "cap", "floor", "lower", "upper", "short", "
 # Options that are not klazy.replay's.
 OF_THE_COMMAND = ("trace", "hold", "per_round", "html", "emit", "contender", "emit_at", "as_json")
 OF_THE_COMMAND += feeds.FEED_OPTIONS
-# Without --step, rows of a source are a minute apart.
-STEP_SECONDS = 60.0
 Text = str | None
 
 
@@ -150,16 +148,16 @@ def replay(
 def _read_data(given: dict[str, Any]) -> Any:
     """Return the file, or the rows of a source as a frame."""
     trace = given["trace"]
-    source, _ = feeds.open_source(given, STEP_SECONDS)
-    if (trace is None) == (source is None):
+    feed = feeds.open_feed(given, feeds.STEP_SECONDS)
+    if (trace is None) == (feed is None):
         raise InvalidInput("Name a file to replay, or a source: --prometheus URL --query QUERY --since 14d.")
-    if source is None:
+    if feed is None:
         return trace
     if given["since"] is None:
         raise InvalidInput("A source needs --since, such as --since 14d.")
     from klazy.sources import read_frame
 
-    frame = read_frame(source, feeds.read_since(given["since"]))
+    frame = read_frame(feed.source, feeds.read_since(given["since"]))
     if not frame.height:
         raise InvalidInput(f"There are no rows since {given['since']}. Check the query and --since.")
     return frame

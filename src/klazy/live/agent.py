@@ -189,6 +189,15 @@ class Agent:
         return self._spec.fill
 
     @property
+    def last_id(self) -> str | None:
+        """The id of the latest round that had one; None if none had."""
+        with self._lock:
+            ids = list(self._now.ids)
+            if self._stored is not None:
+                ids = self._stored.store.read_ids(self._stored.agent.id, 1)
+        return ids[-1] if ids else None
+
+    @property
     def hitting(self) -> float:
         """What all rounds so far have cost at the points played, of an agent that takes rows."""
         if not self._now.knows_costs:

@@ -387,6 +387,8 @@ class Report:
             steps = self.source.find_steps()
             origin["time"] = self.source.time
             origin["step"] = None if steps is None else steps.usual
+        if self.source.has_dates:
+            origin["last_time"] = float(self.source.instants[(first if at == "split" else last) - 1])
         return origin
 
     def __repr__(self) -> str:
