@@ -24,6 +24,7 @@ PARTS = {  # a page each: its title, and the module whose names it has
     "live": ("Live agents", "live"),
     "serve": ("Talking to a service", "serve"),
     "sources": ("Sources of rows", "sources"),
+    "sinks": ("Sinks of decisions", "sinks"),
     "hindsight": ("Hindsight", "hindsight"),
     "theory": ("Theory", "theory"),
     "contrib": ("Research learners and baselines", "contrib"),
@@ -44,6 +45,7 @@ EXEMPT = (
     "klazy.types.State",
     "klazy.studies.tuning.Player",
     "klazy.sources.RowSource",
+    "klazy.sinks.Sink",
 )  # protocols, which nobody makes: they have no parameters
 log = logging.getLogger(__name__)
 

@@ -1,10 +1,13 @@
-"""A real Prometheus from the system's packages, on a free port of loopback, in a temporary folder, for tests."""
+"""A real Prometheus and a real HAProxy of the system's packages, on free ports of loopback, in temporary folders."""
 
 import json
 import shutil
+import socket
 import subprocess
 import time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 
 import httpx
 
@@ -114,3 +117,86 @@ class PrometheusServer(Program):
         """The value of a query now by its labels, each as text."""
         found = httpx.post(f"{self.url}/api/v1/query", data={"query": query}).json()["data"]["result"]
         return [(each["metric"], each["value"][1]) for each in found]
+
+
+class HAProxyServer(Program):
+    """An HAProxy with one backend ``web`` of these servers, by name with their ports, and its runtime API at a socket."""
+
+    def __init__(self, folder, servers):
+        self.folder = Path(folder)
+        self.log = self.folder / "haproxy.log"
+        # Paths of sockets must be short.
+        self.socket = self.folder / "s"
+        self.port = find_port()
+        self.url = f"http://127.0.0.1:{self.port}"
+        lines = [f"server {name} 127.0.0.1:{port} weight 100" for name, port in servers.items()]
+        settings = f"""
+global
+  stats socket {self.socket} mode 600 level admin
+defaults
+  mode http
+  timeout connect 2s
+  timeout client 10s
+  timeout server 10s
+frontend front
+  bind 127.0.0.1:{self.port}
+  default_backend web
+backend web
+  balance roundrobin
+  http-reuse never
+"""
+        (self.folder / "haproxy.cfg").write_text(settings + "".join(f"  {line}\n" for line in lines))
+        self.command = [find("haproxy"), "-db", "-f", self.folder / "haproxy.cfg"]
+
+    def answers(self):
+        return self.socket.exists() and answers(self.port)
+
+    def ask(self, command):
+        """The answer of the runtime API."""
+        with socket.socket(socket.AF_UNIX) as connection:
+            connection.connect(str(self.socket))
+            connection.sendall(f"{command}\n".encode())
+            parts = []
+            while part := connection.recv(1 << 16):
+                parts.append(part)
+        return b"".join(parts).decode().strip()
+
+    def weights(self, names):
+        return [int(self.ask(f"get weight web/{name}").split()[0]) for name in names]
+
+
+class Backend:
+    """A web server in a thread; ``answer`` is called with each request and its body, and returns a status and a text."""
+
+    def __init__(self, answer):
+        outer = self
+        self.requests = 0
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self):
+                outer.requests += 1
+                body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+                status, text = answer(self, body)
+                self.send_response(status)
+                self.send_header("Content-Length", str(len(text.encode())))
+                self.end_headers()
+                self.wfile.write(text.encode())
+
+            do_POST = do_GET  # noqa: N815
+
+            def log_message(self, format, *_):
+                pass
+
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.port = self.server.server_port
+        self.url = f"http://127.0.0.1:{self.port}"
+        self.thread = Thread(target=self.server.serve_forever, args=(0.02,))
+
+    def __enter__(self):
+        self.thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self.server.shutdown()
+        self.thread.join()
+        self.server.server_close()

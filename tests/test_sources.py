@@ -167,11 +167,11 @@ class TestWhoMayAsk:
         tls = {"cert_file": str(cert), "key_file": str(key), "client_ca_file": str(cert)}
         web = {"tls_server_config": tls | {"client_auth_type": "RequireAndVerifyClientCert"}}
         with PrometheusServer(tmp_path / "server", web=web) as server:
-            for files in ({}, {"ca": cert}):
+            for ca in (None, str(cert)):
                 with pytest.raises(SourceAway, match=r"does not answer: .*certificate"):
-                    list(Prometheus(server.url, ["vector(1)"], **files).read(None))
-            files = {"ca": str(cert), "cert": str(cert), "key": str(key)}
-            (row,) = Prometheus(server.url, ["vector(1)"], **files).read(None)
+                    list(Prometheus(server.url, ["vector(1)"], ca=ca).read(None))
+            known = Prometheus(server.url, ["vector(1)"], ca=str(cert), cert=str(cert), key=str(key))
+            (row,) = known.read(None)
             assert row.cells == {"value": 1.0}
 
     @pytest.fixture
@@ -291,10 +291,11 @@ class TestLive:
         assert lines[0]["time"] == datetime.fromtimestamp(origin["last_time"] + 1800.0, UTC).isoformat()
         with kl.Agent.open(tmp_path / "twin.db", kl.Agent.load(file)) as twin:
             frame = read_frame(Prometheus(history.url, ["sum(load) / 2"], 1800.0), origin["last_time"])
-            for at in range(scored[1] - scored[0] + 1):
+            last = scored[1] - scored[0]
+            for at in range(last + 1):
                 twin.observe({"value": frame["value"][at]})
             assert twin.hitting + twin.switching == origin["paid"]["cost"] == report["table"][0]["cost"]
-            assert list(twin.decision.values()) == [lines[at]["value"]]
+            assert list(twin.decision.values()) == [lines[last]["value"]]
 
     def test_a_restart_goes_on_where_it_was_and_takes_each_time_stamp_once(self, history, replayed, tmp_path):
         file, _ = replayed

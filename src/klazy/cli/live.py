@@ -15,7 +15,7 @@ import typer
 
 from klazy.base.cells import SEPARATORS, TIMES, name_index
 from klazy.base.checks import InvalidInput
-from klazy.cli import feeds
+from klazy.cli import feeds, outlets
 from klazy.cli.terminal import explain_os_error, flag, option, say
 from klazy.live.agent import Agent
 from klazy.live.inspection import format_time
@@ -71,6 +71,12 @@ def live(
     prometheus_ca: feeds.Ca = None,
     prometheus_cert: feeds.Cert = None,
     prometheus_key: feeds.Key = None,
+    metrics: outlets.Metrics = None,
+    haproxy: outlets.Haproxy = None,
+    backend: outlets.Backend = None,
+    webhook: outlets.Webhook = None,
+    webhook_secret: outlets.Secret = None,
+    sink: outlets.Installed = None,
 ) -> None:
     """Decide row by row: read each round's row from standard input, print the decision for the next round.
 
@@ -81,21 +87,26 @@ def live(
     With --prometheus it asks every --step instead, from the last round on, and takes each time stamp once. While Prometheus is
     away the decision stands. A new agent begins after the last row of its replay, or at --since.
 
+    Decisions also go to sinks. One that fails never holds up a round, and is tried again with the newest decision.
+
     \b
     Examples:
       klazy live agent.json < today.csv
       tail -f rows.csv | klazy live agent.json --state decisions.db --id time
       echo '{"eu": 3.1, "us": 2.9}' | klazy live agent.json --explain
       klazy live agent.json --state decisions.db --prometheus http://localhost:9090 --query 'sum(rate(http_requests_total[1m]))'
+      klazy live agent.json --state decisions.db --metrics :9464 --haproxy /run/haproxy.sock --backend web < rows.csv
     """  # fmt: skip
     if isinstance(sys.stdin, TextIOWrapper):
         sys.stdin.reconfigure(encoding="utf-8", errors="replace")
     if name is not None and state is None:
         raise InvalidInput(f"--name {name} needs a store. Add --state decisions.db.")
+    sinks = outlets.open_sinks(context.params)
     with explain_os_error(f"read the agent {agent}"):
         player = Agent.load(agent)
+    known_as = name or agent.stem
     if state is not None:
-        player = Agent.open(state, player, name=name or agent.stem)
+        player = Agent.open(state, player, name=known_as)
     with player, _stop_between_rows() as wait:
         if player.columns is None or player.costs is None:
             raise InvalidInput(
@@ -107,7 +118,9 @@ def live(
             raise InvalidInput(
                 "--id is for rows of standard input; the time stamp is the id of a source's row."
             )
-        loop = _RowLoop(player, TIME if feed else id, frozenset(ignore or ()), explain, strict)
+        out = outlets.Outlets(known_as, sinks, outlets.open_metrics(metrics, state, [known_as]))
+        loop = _RowLoop(player, TIME if feed else id, frozenset(ignore or ()), explain, strict, out)
+        out.give(player, player.last_id or "")
         try:
             if feed is None:
                 loop.work(sys.stdin, as_json, first, wait)
@@ -116,6 +129,7 @@ def live(
         except Ended:
             pass
         finally:
+            out.close()
             loop.sum_up()
     if loop.refused:
         raise typer.Exit(1)
@@ -130,6 +144,7 @@ class _RowLoop:
     ignored: frozenset[str]
     explain: bool
     strict: bool
+    out: outlets.Outlets
     taken: int = 0
     dropped: int = 0
     refused: int = 0
@@ -137,6 +152,7 @@ class _RowLoop:
     def __post_init__(self) -> None:
         self.columns = frozenset(self.agent.columns or ())
         self.time = (self.agent.origin or {}).get("time")
+        self.last_id = self.agent.last_id or ""
         # Columns of a source that the agent does not have, and that were reported.
         self.reported: set[str] = set()
         if self.id in self.columns:
@@ -162,6 +178,7 @@ class _RowLoop:
             write(self._describe(beside))
         while (line := wait(lambda: next(lines, None))) is not None:
             self._take(line, write)
+            self.out.give(self.agent, self.last_id)
 
     def work_feed(
         self,
@@ -183,6 +200,10 @@ class _RowLoop:
         while (row := wait(lambda: next(rows, END))) is not END:
             if row is not None:
                 self._take(self._name_row(row), write)
+            else:
+                # Sinks need no decision that is out of date already.
+                self.out.give(self.agent, self.last_id, is_away=note.is_away)
+        self.out.give(self.agent, self.last_id)
 
     def _name_row(self, row: "TimedRow") -> Line:
         """Return a row of a source by the columns of the agent; a label may have values that it does not know."""
@@ -205,9 +226,11 @@ class _RowLoop:
             if self.strict:
                 raise InvalidInput(f"{line.place}: {wrong}") from None
             self.refused += 1
+            self.out.refuse()
             say(f"{line.place}: {wrong}", file=sys.stderr)
             return
         made = self.agent.observe(row, id=id, retry=True)
+        self.last_id = str(id or "")
         if ends_round:
             self.taken += 1
         else:
@@ -290,14 +313,14 @@ class _OutageNote:
     """Reports when a source is away, and when it is back, once each."""
 
     def __init__(self) -> None:
-        self.away = False
+        self.is_away = False
 
     def __call__(self, away: Exception | None) -> None:
-        if away is not None and not self.away:
+        if away is not None and not self.is_away:
             say(f"{away} The decision stands.", file=sys.stderr)
-        elif away is None and self.away:
+        elif away is None and self.is_away:
             say("The source answers again.", file=sys.stderr)
-        self.away = away is not None
+        self.is_away = away is not None
 
 
 # Reading

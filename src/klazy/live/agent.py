@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 from klazy.base.checks import Array, InvalidInput, check_depth, file_path, vector
 from klazy.families import Family
 from klazy.learners import Learner
-from klazy.live.guards import Guards
+from klazy.live.guards import Guards, split_guards
 from klazy.live.records import Record, check_id
 from klazy.live.rows import Dropped, RowSpec
 from klazy.live.state import IDS_REMEMBERED, AgentState, warn_of_another_machine
@@ -187,6 +187,12 @@ class Agent:
     def fill(self) -> str | None:
         """What happens to a missing cell of a row: ``"forward"``, ``"zero"`` or ``"drop"``; None if the row is rejected."""
         return self._spec.fill
+
+    @property
+    def acted(self) -> tuple[str, ...]:
+        """The guards that acted on the last move, and ``"frozen"`` while it is."""
+        guarded = self._now.guarded
+        return () if guarded is None else split_guards(guarded.acted, guarded.frozen)
 
     @property
     def last_id(self) -> str | None:

@@ -18,7 +18,9 @@ import klazy
 from klazy.base.checks import InvalidInput
 from klazy.live.inspection import describe_agent
 from klazy.live.state import AgentState, Overtaken
+from klazy.live.store import Store
 from klazy.live.stored import StoredAgent, create_agent
+from klazy.live.tally import Tally
 from klazy.serve import problems, schemas
 from klazy.serve.access import AccessMiddleware
 from klazy.serve.creating import build_state, check_path_name
@@ -305,7 +307,10 @@ def _list_operation_paths(service: Service) -> APIRouter:
         """Return counters for Prometheus."""
 
         def write() -> bytes:
-            return service.metrics.write(service.reader.read(lambda store: store.list_latest()))
+            def find(store: Store) -> tuple[Any, list[Tally]]:
+                return store.list_latest(), service.tallies.look(store)
+
+            return service.metrics.write(*service.reader.read(find))
 
         return Response(
             await service.reader.run(write), media_type="text/plain; version=0.0.4; charset=utf-8"

@@ -381,6 +381,7 @@ class Report:
             "next_row": (first if at == "split" else last) + 1,
             "paid": {"hitting": score.hitting, "switching": score.switching, "cost": score.cost},
             "fixed": self.score(FIXED).cost,
+            "fixed_decision": self.score(FIXED).points[0].tolist(),
             "unit": self.unit,
         }
         if self.source.time is not None:
