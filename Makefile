@@ -3,7 +3,8 @@
 # make reproduce: the paper, as reproduction/report.html.
 # make dist: the files of a release, tried.  make sbom: what they need.
 # make bench: the speed table.  make ensembles, make reproduction-page, make studies, make arena-page: the tables of
-# docs/ensembles.md, docs/reproduction.md, docs/sweeps.md and docs/arena.md.  make picture: the README's.
+# docs/ensembles.md, docs/reproduction.md, docs/sweeps.md and docs/arena.md.  make picture: the README's.  make connect: that of
+# docs/howto/prometheus.md.
 PYTHON ?= python3
 BIN := .venv/bin
 export PYTHONHASHSEED := 0
@@ -24,7 +25,7 @@ export PYTHONDONTWRITEBYTECODE :=
 	$(BIN)/uv pip install --quiet --python $(BIN)/python --editable '.[cli]'
 	touch $@
 
-.PHONY: demo picture test lint types layers browser database systems tests uncompiled docs torture reproduce reproduction-page bench ensembles studies arena-page clean dist sbom constraints
+.PHONY: demo picture connect test lint types layers browser database systems tests uncompiled docs torture reproduce reproduction-page bench ensembles studies arena-page clean dist sbom constraints
 
 demo: $(if $(wildcard .venv/ready),.venv/ready,.venv/demo)
 	@mkdir -p build/demo
@@ -142,6 +143,9 @@ reproduction-page: .venv/ready
 
 picture: .venv/ready
 	$(BIN)/python benchmarks/picture.py --write docs/figures/load.png
+
+connect: .venv/ready systems
+	$(BIN)/python benchmarks/connect.py --write docs/figures/prometheus.png
 
 bench: .venv/ready
 	$(BIN)/python benchmarks/bench.py --write docs/benchmarks.md

@@ -18,9 +18,7 @@ import klazy
 from klazy.base.checks import InvalidInput
 from klazy.live.inspection import describe_agent
 from klazy.live.state import AgentState, Overtaken
-from klazy.live.store import Store
 from klazy.live.stored import StoredAgent, create_agent
-from klazy.live.tally import Tally
 from klazy.serve import problems, schemas
 from klazy.serve.access import AccessMiddleware
 from klazy.serve.creating import build_state, check_path_name
@@ -29,6 +27,7 @@ from klazy.serve.problems import Problem, refuse_deleted
 from klazy.serve.service import Service, allow, change
 from klazy.serve.settings import Settings
 from klazy.serve.worker import RoundRequest, RoundResult, RoundWorker
+from klazy.sinks.metrics import look_at
 
 PROBLEMS: dict[int | str, dict[str, Any]] = {
     status: {"model": schemas.Trouble, "content": {problems.MEDIA_TYPE: {}}}
@@ -307,10 +306,8 @@ def _list_operation_paths(service: Service) -> APIRouter:
         """Return counters for Prometheus."""
 
         def write() -> bytes:
-            def find(store: Store) -> tuple[Any, list[Tally]]:
-                return store.list_latest(), service.tallies.look(store)
-
-            return service.metrics.write(*service.reader.read(find))
+            found = service.reader.read(lambda store: look_at(store, service.tallies))
+            return service.metrics.write(*found)
 
         return Response(
             await service.reader.run(write), media_type="text/plain; version=0.0.4; charset=utf-8"

@@ -16,6 +16,12 @@ disable_created_metrics()
 Latest = Sequence[tuple[str, int, float | None]]
 
 
+def look_at(store: Store, tallies: Tallies) -> tuple[Latest, list[Tally]]:
+    """Return what :func:`make_families` needs of a store, all of it as it is at one moment."""
+    with store.one_moment():
+        return store.list_latest(), tallies.look(store)
+
+
 def make_families(latest: Latest, tallies: Iterable[Tally]) -> Iterator[GaugeMetricFamily]:
     """Describe agents as Prometheus has it; ``latest`` has the rounds of each, and when the last one ended."""
     of_agent = ["agent"]
@@ -85,8 +91,8 @@ class LiveMetrics:
         """Describe the agents, whenever Prometheus asks."""
         # Scrapes come in threads of their own.
         with self._lock:
-            latest = [each for each in self._store.list_latest() if each[0] in self._names]
-            yield from make_families(latest, self._tallies.look(self._store))
+            latest, tallies = look_at(self._store, self._tallies)
+            yield from make_families([each for each in latest if each[0] in self._names], tallies)
 
     def serve(self, address: str) -> int:
         """Serve them at ``host:port``, or at ``:port`` of all addresses; return the port."""

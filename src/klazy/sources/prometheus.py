@@ -169,16 +169,15 @@ class Prometheus:
             reason = found.get("error", "")
         except (json.JSONDecodeError, AttributeError, UnicodeDecodeError):
             found = {}
-            reason = "this is no answer of Prometheus"
+            reason = answer.reason_phrase
         if answer.status_code == BAD_QUERY and found:
             raise InvalidInput(f"{self.url} rejects the query {query!r}: {reason}.")
         if not answer.is_success or found.get("status") != "success":
-            raise SourceAway(
-                f"{self.url} answers with status {answer.status_code}: {reason or answer.reason_phrase}."
-            )
+            raise SourceAway(f"{self.url} answers with status {answer.status_code}: {reason}.")
         series = found["data"]["result"]
         if self.label is None and len(series) > 1:
-            raise InvalidInput(
+            # While servers are replaced there may be two for a moment.
+            raise SourceAway(
                 f"The query {query!r} gives {len(series)} series. Name the label whose values are the columns, "
                 "or add them up with sum(...)."
             )
