@@ -19,7 +19,7 @@ from klazy.sources import Prometheus, read_frame
 
 ROOT = Path(__file__).parents[1]
 sys.path.append(str(ROOT / "tests"))
-from systems import PrometheusServer  # noqa: E402
+from systems import PrometheusServer  # noqa: E402  # pyright: ignore[reportMissingImports]
 
 if TYPE_CHECKING:
     from klazy.show import Figure

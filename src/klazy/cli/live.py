@@ -4,7 +4,8 @@ import csv
 import json
 import signal
 import sys
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from io import TextIOWrapper
@@ -16,6 +17,7 @@ import typer
 from klazy.base.cells import SEPARATORS, TIMES, name_index
 from klazy.base.checks import InvalidInput
 from klazy.cli import feeds, outlets
+from klazy.cli.config import Config
 from klazy.cli.terminal import explain_os_error, flag, option, say
 from klazy.live.agent import Agent
 from klazy.live.inspection import format_time
@@ -49,8 +51,13 @@ class Ended(Exception):
 
 def live(
     context: typer.Context,
-    agent: Annotated[Path, typer.Argument(help="A file that klazy replay --emit or Agent.save wrote.")],
-    state: Annotated[Path | None, option("Keep the agent in this database, and continue from there.")] = None,
+    agent: Annotated[
+        Path,
+        typer.Argument(
+            help="A file that klazy replay --emit or Agent.save wrote; or a TOML file with several agents."
+        ),
+    ],
+    state: Annotated[str | None, option("Keep the agent in this database, and continue from there.")] = None,
     name: Annotated[str | None, option("The agent's name there.", "the file's name")] = None,
     id: Annotated[str | None, option("The column of ids: a row that comes twice counts once.")] = None,
     ignore: Annotated[list[str] | None, option("A column to leave out; may be repeated.")] = None,
@@ -77,6 +84,7 @@ def live(
     webhook: outlets.Webhook = None,
     webhook_secret: outlets.Secret = None,
     sink: outlets.Installed = None,
+    config: Config = None,
 ) -> None:
     """Decide row by row: read each round's row from standard input, print the decision for the next round.
 
@@ -89,6 +97,9 @@ def live(
 
     Decisions also go to sinks. One that fails never holds up a round, and is tried again with the newest decision.
 
+    A TOML file in the place of the agent has a table [agents.NAME] for each agent, with these options; [live] has those that
+    they share. Flags win, then variables such as KLAZY_LIVE_STATE, then the file; klazy config check looks at it.
+
     \b
     Examples:
       klazy live agent.json < today.csv
@@ -99,33 +110,36 @@ def live(
     """  # fmt: skip
     if isinstance(sys.stdin, TextIOWrapper):
         sys.stdin.reconfigure(encoding="utf-8", errors="replace")
+    if agent.suffix == ".toml":
+        from klazy.cli.plant import run_plant
+
+        run_plant(context, agent)
+        return
     if name is not None and state is None:
         raise InvalidInput(f"--name {name} needs a store. Add --state decisions.db.")
     sinks = outlets.open_sinks(context.params)
-    with explain_os_error(f"read the agent {agent}"):
-        player = Agent.load(agent)
+    player = load_agent(agent)
     known_as = name or agent.stem
     if state is not None:
         player = Agent.open(state, player, name=known_as)
-    with player, _stop_between_rows() as wait:
-        if player.columns is None or player.costs is None:
-            raise InvalidInput(
-                f"The agent of {agent} takes no rows by name. Build it with costs=... and columns=[...]."
-            )
+    with player, stop_between_rows() as wait:
         origin = player.origin or {}
-        feed = feeds.open_feed(context.params, origin.get("step") or feeds.STEP_SECONDS, player.columns)
+        feed = feeds.open_feed(context.params, origin.get("step") or feeds.STEP_SECONDS, player.columns or ())
         if feed is not None and id is not None:
             raise InvalidInput(
                 "--id is for rows of standard input; the time stamp is the id of a source's row."
             )
         out = outlets.Outlets(known_as, sinks, outlets.open_metrics(metrics, state, [known_as]))
-        loop = _RowLoop(player, TIME if feed else id, frozenset(ignore or ()), explain, strict, out)
-        out.give(player, player.last_id or "")
+        if feed is None:
+            loop = RowLoop(player, id, frozenset(ignore or ()), explain, strict, out)
+        else:
+            loop = RowLoop.of_feed(player, context.params, out)
         try:
             if feed is None:
                 loop.work(sys.stdin, as_json, first, wait)
             else:
-                loop.work_feed(feed, _find_last_time(player, since), as_json, first, once, wait)
+                write = _write_json if as_json else _CsvWriter()
+                loop.work_feed(feed, since, write, first, once, wait)
         except Ended:
             pass
         finally:
@@ -135,8 +149,19 @@ def live(
         raise typer.Exit(1)
 
 
+def load_agent(file: Path) -> Agent:
+    """Load an agent that takes rows by name."""
+    with explain_os_error(f"read the agent {file}"):
+        agent = Agent.load(file)
+    if agent.columns is None or agent.costs is None:
+        raise InvalidInput(
+            f"The agent of {file} takes no rows by name. Build it with costs=... and columns=[...]."
+        )
+    return agent
+
+
 @dataclass
-class _RowLoop:
+class RowLoop:
     """A loop that reads rows, prints decisions and counts what became of each row."""
 
     agent: Agent
@@ -145,6 +170,7 @@ class _RowLoop:
     explain: bool
     strict: bool
     out: outlets.Outlets
+    prefix: str = ""
     taken: int = 0
     dropped: int = 0
     refused: int = 0
@@ -153,10 +179,18 @@ class _RowLoop:
         self.columns = frozenset(self.agent.columns or ())
         self.time = (self.agent.origin or {}).get("time")
         self.last_id = self.agent.last_id or ""
+        self.out.give(self.agent, self.last_id)
         # Columns of a source that the agent does not have, and that were reported.
         self.reported: set[str] = set()
         if self.id in self.columns:
             raise InvalidInput(f"--id {self.id} is a column of the agent. Choose another column for ids.")
+
+    @classmethod
+    def of_feed(
+        cls, agent: Agent, given: Mapping[str, Any], out: outlets.Outlets, prefix: str = ""
+    ) -> "RowLoop":
+        """Make the loop for rows of a source, by the options of the command."""
+        return cls(agent, TIME, frozenset(), given["explain"], given["strict"], out, prefix)
 
     def work(self, source: TextIO, as_json: bool, first: bool, wait: Callable[[Any], Any]) -> None:
         """Read and answer row after row."""
@@ -183,20 +217,22 @@ class _RowLoop:
     def work_feed(
         self,
         feed: feeds.Feed,
-        since: float | None,
-        as_json: bool,
+        since: str | None,
+        write: Callable[[dict[str, Any]], None],
         first: bool,
         once: bool,
         wait: Callable[[Any], Any],
+        pause: Callable[[float], Any] = time.sleep,
     ) -> None:
-        """Ask a source for row after row, and answer them."""
+        """Ask a source for row after row, and answer them; ``pause`` returns True if it is time to end."""
         from klazy.sources import follow
 
-        write = _write_json if as_json else _CsvWriter()
         if first:
             write(self._describe({TIME: None}))
-        note = _OutageNote()
-        rows = follow(feed.source, since, feed.step, settle=feed.settle, once=once, note=note)
+        note = _OutageNote(self._report)
+        last = _find_last_time(self.agent, since)
+        more = {"settle": feed.settle, "once": once, "note": note, "pause": pause}
+        rows = follow(feed.source, last, feed.step, **more)
         while (row := wait(lambda: next(rows, END))) is not END:
             if row is not None:
                 self._take(self._name_row(row), write)
@@ -205,6 +241,9 @@ class _RowLoop:
                 self.out.give(self.agent, self.last_id, is_away=note.is_away)
         self.out.give(self.agent, self.last_id)
 
+    def _report(self, text: str) -> None:
+        say(f"{self.prefix}{text}", file=sys.stderr)
+
     def _name_row(self, row: "TimedRow") -> Line:
         """Return a row of a source by the columns of the agent; a label may have values that it does not know."""
         stamp = format_time(row.time, "auto") or ""
@@ -212,7 +251,7 @@ class _RowLoop:
         if unknown:
             self.reported |= unknown
             names = ", ".join(sorted(unknown))
-            say(f"{stamp}: the agent has no columns {names}; they are left out.", file=sys.stderr)
+            self._report(f"{stamp}: the agent has no columns {names}; they are left out.")
         cells = {name: row.cells.get(name) for name in self.agent.columns or ()}
         return Line(stamp, {TIME: stamp, **cells})
 
@@ -227,7 +266,7 @@ class _RowLoop:
                 raise InvalidInput(f"{line.place}: {wrong}") from None
             self.refused += 1
             self.out.refuse()
-            say(f"{line.place}: {wrong}", file=sys.stderr)
+            self._report(f"{line.place}: {wrong}")
             return
         made = self.agent.observe(row, id=id, retry=True)
         self.last_id = str(id or "")
@@ -235,7 +274,7 @@ class _RowLoop:
             self.taken += 1
         else:
             self.dropped += 1
-            say(f"{line.place}: dropped, since a cell is missing.", file=sys.stderr)
+            self._report(f"{line.place}: dropped, since a cell is missing.")
         write(self._describe(beside, made))
 
     def _describe(self, beside: dict[str, Any], made: Any = None) -> dict[str, Any]:
@@ -291,7 +330,7 @@ class _RowLoop:
         dropped = f", dropped: {self.dropped}" if self.agent.fill == "drop" else ""
         words = f"Rows taken: {self.taken}{dropped}, refused: {self.refused}; round {self.agent.t} comes next"
         paid = f"hitting {self.agent.hitting:.6g}, switching {self.agent.switching:.6g}"
-        say(f"{words}; paid so far: {paid}.", file=sys.stderr)
+        self._report(f"{words}; paid so far: {paid}.")
 
 
 def _find_last_time(agent: Agent, since: str | None) -> float | None:
@@ -312,14 +351,15 @@ def _find_last_time(agent: Agent, since: str | None) -> float | None:
 class _OutageNote:
     """Reports when a source is away, and when it is back, once each."""
 
-    def __init__(self) -> None:
+    def __init__(self, report: Callable[[str], None]) -> None:
+        self._report = report
         self.is_away = False
 
     def __call__(self, away: Exception | None) -> None:
         if away is not None and not self.is_away:
-            say(f"{away} The decision stands.", file=sys.stderr)
+            self._report(f"{away} The decision stands.")
         elif away is None and self.is_away:
-            say("The source answers again.", file=sys.stderr)
+            self._report("The source answers again.")
         self.is_away = away is not None
 
 
@@ -425,7 +465,7 @@ class _CsvWriter:
 
 
 @contextmanager
-def _stop_between_rows() -> Iterator[Callable[[Any], Any]]:
+def stop_between_rows() -> Iterator[Callable[[Any], Any]]:
     """Let Ctrl-C and SIGTERM end the command while it waits for input, or once it has answered the row it is at.
 
     The result is a function that calls another one, which waits for input.

@@ -76,6 +76,7 @@ def follow(
     settle: float = 0.0,
     once: bool = False,
     note: Callable[[SourceAway | None], None] = lambda away: None,
+    pause: Callable[[float], object] = time.sleep,
 ) -> Iterator[TimedRow | None]:
     """Ask a source every step, and yield each of its rows once.
 
@@ -93,6 +94,8 @@ def follow(
         End with the newest row, and raise SourceAway if the source is away. Default: ask on.
     note : callable, optional
         Called with the error when the source is away, and with None when it has answered.
+    pause : callable, optional
+        Waits as many seconds as it is told, and returns True to end. Default: ``time.sleep``.
 
     Yields
     ------
@@ -108,14 +111,15 @@ def follow(
             if once:
                 raise
             note(away)
-            pause = min(step, RETRY_SECONDS)
+            seconds = min(step, RETRY_SECONDS)
         else:
             note(None)
-            pause = step - (time.time() - settle) % step
+            seconds = step - (time.time() - settle) % step
         if once:
             return
         yield None
-        time.sleep(pause)
+        if pause(seconds):
+            return
 
 
 def read_frame(source: RowSource, since: float) -> "polars.DataFrame":
