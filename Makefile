@@ -3,7 +3,8 @@
 # make reproduce: the paper, as reproduction/report.html.
 # make dist: the files of a release, tried.  make sbom: what they need.
 # make bench: the speed table.  make ensembles, make reproduction-page, make studies, make arena-page: the tables of
-# docs/ensembles.md, docs/reproduction.md, docs/sweeps.md and docs/arena.md.  make picture: the README's.
+# docs/ensembles.md, docs/reproduction.md, docs/sweeps.md and docs/arena.md.  make picture: the README's.  make connect: that of
+# docs/howto/prometheus.md.
 PYTHON ?= python3
 BIN := .venv/bin
 export PYTHONHASHSEED := 0
@@ -24,7 +25,7 @@ export PYTHONDONTWRITEBYTECODE :=
 	$(BIN)/uv pip install --quiet --python $(BIN)/python --editable '.[cli]'
 	touch $@
 
-.PHONY: demo picture test lint types layers browser database tests uncompiled docs torture reproduce reproduction-page bench ensembles studies arena-page clean dist sbom constraints
+.PHONY: demo picture connect test lint types layers browser database systems tests uncompiled docs torture reproduce reproduction-page bench ensembles studies arena-page clean dist sbom constraints
 
 demo: $(if $(wildcard .venv/ready),.venv/ready,.venv/demo)
 	@mkdir -p build/demo
@@ -69,8 +70,13 @@ database: browser  # one after the other: apt lets one in at a time
 	@command -v pgbouncer >/dev/null || test -x /usr/sbin/pgbouncer || \
 	  { $(SUDO) apt-get update -qq && $(SUDO) apt-get install -y -qq --no-install-recommends pgbouncer >/dev/null; }
 
+# Sources and sinks are tested with a real Prometheus and a real HAProxy; tests start their own here, too.
+systems: database
+	@{ command -v promtool && command -v prometheus && { command -v haproxy || test -x /usr/sbin/haproxy; }; } >/dev/null || \
+	  { $(SUDO) apt-get update -qq && $(SUDO) apt-get install -y -qq --no-install-recommends prometheus haproxy openssl >/dev/null; }
+
 # The whole suite with compiled kernels, in one process more than CI has cores, for some tests wait. The + lets its output through at once.
-tests: .venv/ready browser database docs/node_modules
+tests: .venv/ready browser systems docs/node_modules
 	+$(BIN)/pytest -q -n 3 --dist loadgroup -m "not long" --durations=12
 
 # What exercises kernels once more, as plain Python: compilation is off. In `make test` the simulator of a GPU does this.
@@ -81,7 +87,7 @@ uncompiled: .venv/ready
 # Hours of hostile input, kills and damage to files, and the table of docs/reliability.md; `make test` runs a sample of each.
 # SHARE=0.1 runs a tenth.
 SHARE := 1
-torture: .venv/ready database uncompiled
+torture: .venv/ready systems uncompiled
 	$(BIN)/pyright tests benchmarks
 	$(BIN)/pytest -q --timeout 0 -m long
 	KLAZY_TORTURE=$(SHARE) $(BIN)/pytest -q --timeout 0 -n auto --dist worksteal tests/torture
@@ -137,6 +143,9 @@ reproduction-page: .venv/ready
 
 picture: .venv/ready
 	$(BIN)/python benchmarks/picture.py --write docs/figures/load.png
+
+connect: .venv/ready systems
+	$(BIN)/python benchmarks/connect.py --write docs/figures/prometheus.png
 
 bench: .venv/ready
 	$(BIN)/python benchmarks/bench.py --write docs/benchmarks.md

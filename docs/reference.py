@@ -23,6 +23,8 @@ PARTS = {  # a page each: its title, and the module whose names it has
     "schedules": ("Schedules of sigma", "schedules"),
     "live": ("Live agents", "live"),
     "serve": ("Talking to a service", "serve"),
+    "sources": ("Sources of rows", "sources"),
+    "sinks": ("Sinks of decisions", "sinks"),
     "hindsight": ("Hindsight", "hindsight"),
     "theory": ("Theory", "theory"),
     "contrib": ("Research learners and baselines", "contrib"),
@@ -42,6 +44,8 @@ CHECKS = {"GL08", "PR01", "PR02", "RT01", "SS03"}
 EXEMPT = (
     "klazy.types.State",
     "klazy.studies.tuning.Player",
+    "klazy.sources.RowSource",
+    "klazy.sinks.Sink",
 )  # protocols, which nobody makes: they have no parameters
 log = logging.getLogger(__name__)
 

@@ -26,7 +26,7 @@ class Server:
         self.folder = Path(folder)
         self.data = self.folder / "data"
         self.log = self.folder / "log"
-        self.port = _find_port()
+        self.port = find_port()
         self.options = {
             "listen_addresses": "127.0.0.1",
             "unix_socket_directories": str(self.folder),
@@ -67,7 +67,7 @@ class Server:
             time.sleep(0.02)
 
     def _answers(self):
-        if not _answers(self.port):
+        if not answers(self.port):
             return False
         return b"ready to accept connections" in self.log.read_bytes().rpartition(b"starting PostgreSQL")[2]
 
@@ -104,7 +104,7 @@ class Pooler:
     def __init__(self, server, mode):
         program = shutil.which("pgbouncer") or "/usr/sbin/pgbouncer"
         assert Path(program).exists(), "stores are tested behind PgBouncer, too; `make database` installs it"
-        self.port = _find_port()
+        self.port = find_port()
         self.url = f"postgresql://klazy@127.0.0.1:{self.port}/postgres"
         folder = server.folder / f"pooler-{self.port}"
         folder.mkdir()
@@ -130,7 +130,7 @@ class Pooler:
             [program, "--quiet", folder / "settings.ini"], cwd="/", stderr=subprocess.DEVNULL, **server.user
         )
         until = time.monotonic() + 30.0
-        while not _answers(self.port):
+        while not answers(self.port):
             if self.process.poll() is not None or time.monotonic() > until:
                 raise RuntimeError((folder / "log").read_text())
             time.sleep(0.02)
@@ -140,7 +140,7 @@ class Pooler:
         self.process.wait()
 
 
-def _answers(port):
+def answers(port):
     try:
         socket.create_connection(("127.0.0.1", port), 1.0).close()
     except OSError:
@@ -148,7 +148,7 @@ def _answers(port):
     return True
 
 
-def _find_port():
+def find_port():
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         return free.getsockname()[1]

@@ -33,12 +33,12 @@ patience = [1.0, 4.0]
 """
 
 
-def install(folder, package, entry_points):
+def install(folder, package, entry_points, group="klazy.learners"):
     """What an installer leaves of a package: its folder of metadata, beside its modules."""
     about = folder / f"{package}-1.0.dist-info"
     about.mkdir(parents=True)
     (about / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {package}\nVersion: 1.0\n")
-    (about / "entry_points.txt").write_text(f"[klazy.learners]\n{entry_points}\n")
+    (about / "entry_points.txt").write_text(f"[{group}]\n{entry_points}\n")
 
 
 @pytest.fixture

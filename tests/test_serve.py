@@ -576,8 +576,38 @@ def test_metrics_count_what_happened(tmp_path):
         assert 0 <= float(found['klazy_agent_idle_seconds{agent="a b"}']) < 60
         refused = 'klazy_refusals_total{route="/agents/{name}/update",status="422"}'
         assert re.search(rf"^{re.escape(refused)} 1.0$", text, re.MULTILINE)
+        for i, value in enumerate(agent.x):
+            assert float(found[f'klazy_decision{{agent="a b",column="{i + 1}"}}']) == value
+        assert found['klazy_frozen{agent="a b"}'] == "0.0"
         bound = sum("per_round" in (acted or "") for acted in agent.history()["guards"])
         assert found['klazy_guards_binding_total{agent="a b",guard="per_round"}'] == f"{bound}.0"
+
+
+def test_metrics_say_what_is_decided_and_paid_after_the_rounds_of_any_worker(tmp_path):
+    learner = kl.GD(kl.Box([0.0, 0.0], [9.0, 9.0]), sigma=1.0)
+    terms = {"costs": kl.Pinball(4.0), "columns": ["eu", "us"], "movement": "l1", "engine": "step"}
+    rows = [{"eu": 3.0, "us": 5.0}, {"eu": 4.0, "us": 1.0}, {"eu": 2.5, "us": 8.0}]
+
+    def read(served):
+        text = served.ask("GET", "/metrics", role="reader").text
+        return {
+            name: float(value) for name, value in re.findall(r"^(\w+(?:{[^}]*})?) ([\d.e+-]+)$", text, re.M)
+        }
+
+    with run_service(tmp_path) as served:
+        agent = served.client().agent("web", learner, **terms)
+        agent.observe(rows[0])
+        assert read(served)['klazy_fixed_cost{agent="web"}'] == 4.0 * 8.0
+    with run_service(tmp_path, tokens=served.tokens) as served:
+        agent = served.client().agent("web")
+        for row in rows[1:]:
+            agent.observe(row)
+        found = read(served)
+        for column, value in agent.decision.items():
+            assert found[f'klazy_decision{{agent="web",column="{column}"}}'] == value
+        assert found['klazy_operating_cost{agent="web"}'] == agent.hitting
+        assert found['klazy_switching_cost{agent="web"}'] == agent.switching
+        assert found['klazy_fixed_cost{agent="web"}'] == 4.0 * (8.0 + 5.0 + 10.5)
 
 
 def test_the_comparison_is_what_klazy_says_of_the_same_costs(agent, served):

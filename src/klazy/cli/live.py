@@ -4,30 +4,43 @@ import csv
 import json
 import signal
 import sys
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from io import TextIOWrapper
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple, TextIO
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TextIO
 
 import typer
 
 from klazy.base.cells import SEPARATORS, TIMES, name_index
 from klazy.base.checks import InvalidInput
+from klazy.cli import feeds, outlets
+from klazy.cli.config import Config
 from klazy.cli.terminal import explain_os_error, flag, option, say
 from klazy.live.agent import Agent
+from klazy.live.inspection import format_time
 
+if TYPE_CHECKING:
+    from klazy.sources import TimedRow
+
+# The name of the field with the time stamp of a row of a source, which is its id.
+TIME = "time"
 # The name of the field with an explanation.
 WHY = "why"
 # The length of a bad cell in an error message.
 CELL_SHOWN = 60
 
 
-class Line(NamedTuple):
-    """A row of the input: the number of its line, and its cells by name, or an error in their place."""
+# What stands for the end of a source's rows.
+END = object()
 
-    number: int
+
+class Line(NamedTuple):
+    """A row of the input: where it is, and its cells by name, or an error in their place."""
+
+    place: str
     cells: dict[str, Any]
     fault: InvalidInput | None = None
 
@@ -37,8 +50,14 @@ class Ended(Exception):
 
 
 def live(
-    agent: Annotated[Path, typer.Argument(help="A file that klazy replay --emit or Agent.save wrote.")],
-    state: Annotated[Path | None, option("Keep the agent in this database, and continue from there.")] = None,
+    context: typer.Context,
+    agent: Annotated[
+        Path,
+        typer.Argument(
+            help="A file that klazy replay --emit or Agent.save wrote; or a TOML file with several agents."
+        ),
+    ],
+    state: Annotated[str | None, option("Keep the agent in this database, and continue from there.")] = None,
     name: Annotated[str | None, option("The agent's name there.", "the file's name")] = None,
     id: Annotated[str | None, option("The column of ids: a row that comes twice counts once.")] = None,
     ignore: Annotated[list[str] | None, option("A column to leave out; may be repeated.")] = None,
@@ -46,6 +65,26 @@ def live(
     explain: Annotated[bool, flag("--explain", "Add a field that says why.")] = False,
     strict: Annotated[bool, flag("--strict", "Stop at the first bad row instead of skipping it.")] = False,
     as_json: Annotated[bool, flag("--json", "Print JSON lines, whatever form the rows have.")] = False,
+    prometheus: feeds.Url = None,
+    query: feeds.Queries = None,
+    label: feeds.Label = None,
+    source: feeds.Installed = None,
+    since: feeds.Since = None,
+    step: feeds.Step = None,
+    settle: feeds.Settle = None,
+    once: Annotated[bool, flag("--once", "Take the rows that a source has by now, and stop.")] = False,
+    prometheus_user: feeds.User = None,
+    prometheus_token: feeds.Token = None,
+    prometheus_ca: feeds.Ca = None,
+    prometheus_cert: feeds.Cert = None,
+    prometheus_key: feeds.Key = None,
+    metrics: outlets.Metrics = None,
+    haproxy: outlets.Haproxy = None,
+    backend: outlets.Backend = None,
+    webhook: outlets.Webhook = None,
+    webhook_secret: outlets.Secret = None,
+    sink: outlets.Installed = None,
+    config: Config = None,
 ) -> None:
     """Decide row by row: read each round's row from standard input, print the decision for the next round.
 
@@ -53,38 +92,76 @@ def live(
     A bad row changes nothing: it is reported on standard error, and the exit status is 1 at the end. An agent from klazy
     replay --fill fills missing cells as the replay did. End of input, Ctrl-C and SIGTERM stop the command between two rows.
 
+    With --prometheus it asks every --step instead, from the last round on, and takes each time stamp once. While Prometheus is
+    away the decision stands. A new agent begins after the last row of its replay, or at --since.
+
+    Decisions also go to sinks. One that fails never holds up a round, and is tried again with the newest decision.
+
+    A TOML file in the place of the agent has a table [agents.NAME] for each agent, with these options; [live] has those that
+    they share. Flags win, then variables such as KLAZY_LIVE_STATE, then the file; klazy config check looks at it.
+
     \b
     Examples:
       klazy live agent.json < today.csv
       tail -f rows.csv | klazy live agent.json --state decisions.db --id time
       echo '{"eu": 3.1, "us": 2.9}' | klazy live agent.json --explain
+      klazy live agent.json --state decisions.db --prometheus http://localhost:9090 --query 'sum(rate(http_requests_total[1m]))'
+      klazy live agent.json --state decisions.db --metrics :9464 --haproxy /run/haproxy.sock --backend web < rows.csv
     """  # fmt: skip
     if isinstance(sys.stdin, TextIOWrapper):
         sys.stdin.reconfigure(encoding="utf-8", errors="replace")
+    if agent.suffix == ".toml":
+        from klazy.cli.plant import run_plant
+
+        run_plant(context, agent)
+        return
     if name is not None and state is None:
         raise InvalidInput(f"--name {name} needs a store. Add --state decisions.db.")
-    with explain_os_error(f"read the agent {agent}"):
-        player = Agent.load(agent)
+    sinks = outlets.open_sinks(context.params)
+    player = load_agent(agent)
+    known_as = name or agent.stem
     if state is not None:
-        player = Agent.open(state, player, name=name or agent.stem)
-    with player, _stop_between_rows() as wait:
-        if player.columns is None or player.costs is None:
+        player = Agent.open(state, player, name=known_as)
+    with player, stop_between_rows() as wait:
+        origin = player.origin or {}
+        feed = feeds.open_feed(context.params, origin.get("step") or feeds.STEP_SECONDS, player.columns or ())
+        if feed is not None and id is not None:
             raise InvalidInput(
-                f"The agent of {agent} takes no rows by name. Build it with costs=... and columns=[...]."
+                "--id is for rows of standard input; the time stamp is the id of a source's row."
             )
-        loop = _RowLoop(player, id, frozenset(ignore or ()), explain, strict)
+        out = outlets.Outlets(known_as, sinks, outlets.open_metrics(metrics, state, [known_as]))
+        if feed is None:
+            loop = RowLoop(player, id, frozenset(ignore or ()), explain, strict, out)
+        else:
+            loop = RowLoop.of_feed(player, context.params, out)
         try:
-            loop.work(sys.stdin, as_json, first, wait)
+            if feed is None:
+                loop.work(sys.stdin, as_json, first, wait)
+            else:
+                write = _write_json if as_json else _CsvWriter()
+                loop.work_feed(feed, since, write, first, once, wait)
         except Ended:
             pass
         finally:
+            out.close()
             loop.sum_up()
     if loop.refused:
         raise typer.Exit(1)
 
 
+def load_agent(file: Path) -> Agent:
+    """Load an agent that takes rows by name."""
+    with explain_os_error(f"read the agent {file}"):
+        agent = Agent.load(file)
+    if agent.columns is None or agent.costs is None:
+        raise InvalidInput(
+            f"The agent of {file} takes no rows by name. Build it with costs=... and columns=[...]."
+        )
+    return agent
+
+
 @dataclass
-class _RowLoop:
+class RowLoop:
     """A loop that reads rows, prints decisions and counts what became of each row."""
 
     agent: Agent
@@ -92,6 +169,8 @@ class _RowLoop:
     ignored: frozenset[str]
     explain: bool
     strict: bool
+    out: outlets.Outlets
+    prefix: str = ""
     taken: int = 0
     dropped: int = 0
     refused: int = 0
@@ -99,8 +178,19 @@ class _RowLoop:
     def __post_init__(self) -> None:
         self.columns = frozenset(self.agent.columns or ())
         self.time = (self.agent.origin or {}).get("time")
+        self.last_id = self.agent.last_id or ""
+        self.out.give(self.agent, self.last_id)
+        # Columns of a source that the agent does not have, and that were reported.
+        self.reported: set[str] = set()
         if self.id in self.columns:
             raise InvalidInput(f"--id {self.id} is a column of the agent. Choose another column for ids.")
+
+    @classmethod
+    def of_feed(
+        cls, agent: Agent, given: Mapping[str, Any], out: outlets.Outlets, prefix: str = ""
+    ) -> "RowLoop":
+        """Make the loop for rows of a source, by the options of the command."""
+        return cls(agent, TIME, frozenset(), given["explain"], given["strict"], out, prefix)
 
     def work(self, source: TextIO, as_json: bool, first: bool, wait: Callable[[Any], Any]) -> None:
         """Read and answer row after row."""
@@ -122,6 +212,48 @@ class _RowLoop:
             write(self._describe(beside))
         while (line := wait(lambda: next(lines, None))) is not None:
             self._take(line, write)
+            self.out.give(self.agent, self.last_id)
+
+    def work_feed(
+        self,
+        feed: feeds.Feed,
+        since: str | None,
+        write: Callable[[dict[str, Any]], None],
+        first: bool,
+        once: bool,
+        wait: Callable[[Any], Any],
+        pause: Callable[[float], Any] = time.sleep,
+    ) -> None:
+        """Ask a source for row after row, and answer them; ``pause`` returns True if it is time to end."""
+        from klazy.sources import follow
+
+        if first:
+            write(self._describe({TIME: None}))
+        note = _OutageNote(self._report)
+        last = _find_last_time(self.agent, since)
+        more = {"settle": feed.settle, "once": once, "note": note, "pause": pause}
+        rows = follow(feed.source, last, feed.step, **more)
+        while (row := wait(lambda: next(rows, END))) is not END:
+            if row is not None:
+                self._take(self._name_row(row), write)
+            else:
+                # Sinks need no decision that is out of date already.
+                self.out.give(self.agent, self.last_id, is_away=note.is_away)
+        self.out.give(self.agent, self.last_id)
+
+    def _report(self, text: str) -> None:
+        say(f"{self.prefix}{text}", file=sys.stderr)
+
+    def _name_row(self, row: "TimedRow") -> Line:
+        """Return a row of a source by the columns of the agent; a label may have values that it does not know."""
+        stamp = format_time(row.time, "auto") or ""
+        unknown = row.cells.keys() - self.columns - self.reported
+        if unknown:
+            self.reported |= unknown
+            names = ", ".join(sorted(unknown))
+            self._report(f"{stamp}: the agent has no columns {names}; they are left out.")
+        cells = {name: row.cells.get(name) for name in self.agent.columns or ()}
+        return Line(stamp, {TIME: stamp, **cells})
 
     def _take(self, line: Line, write: Callable[[dict[str, Any]], None]) -> None:
         try:
@@ -131,16 +263,18 @@ class _RowLoop:
             ends_round = self.agent.check_row(row, id=id)
         except InvalidInput as wrong:
             if self.strict:
-                raise InvalidInput(f"line {line.number}: {wrong}") from None
+                raise InvalidInput(f"{line.place}: {wrong}") from None
             self.refused += 1
-            say(f"line {line.number}: {wrong}", file=sys.stderr)
+            self.out.refuse()
+            self._report(f"{line.place}: {wrong}")
             return
         made = self.agent.observe(row, id=id, retry=True)
+        self.last_id = str(id or "")
         if ends_round:
             self.taken += 1
         else:
             self.dropped += 1
-            say(f"line {line.number}: dropped, since a cell is missing.", file=sys.stderr)
+            self._report(f"{line.place}: dropped, since a cell is missing.")
         write(self._describe(beside, made))
 
     def _describe(self, beside: dict[str, Any], made: Any = None) -> dict[str, Any]:
@@ -196,7 +330,37 @@ class _RowLoop:
         dropped = f", dropped: {self.dropped}" if self.agent.fill == "drop" else ""
         words = f"Rows taken: {self.taken}{dropped}, refused: {self.refused}; round {self.agent.t} comes next"
         paid = f"hitting {self.agent.hitting:.6g}, switching {self.agent.switching:.6g}"
-        say(f"{words}; paid so far: {paid}.", file=sys.stderr)
+        self._report(f"{words}; paid so far: {paid}.")
+
+
+def _find_last_time(agent: Agent, since: str | None) -> float | None:
+    """Return the time stamp after which an agent goes on: its last round, else as asked, else where its replay ended."""
+    last = agent.last_id
+    if last is not None:
+        stamp = feeds.read_stamp(last)
+        if stamp is None:
+            raise InvalidInput(
+                f"The id of the agent's last round must be a time stamp, got {last}. Use another --name."
+            )
+        return stamp
+    if since is not None:
+        return feeds.read_since(since)
+    return (agent.origin or {}).get("last_time")
+
+
+class _OutageNote:
+    """Reports when a source is away, and when it is back, once each."""
+
+    def __init__(self, report: Callable[[str], None]) -> None:
+        self._report = report
+        self.is_away = False
+
+    def __call__(self, away: Exception | None) -> None:
+        if away is not None and not self.is_away:
+            self._report(f"{away} The decision stands.")
+        elif away is None and self.is_away:
+            self._report("The source answers again.")
+        self.is_away = away is not None
 
 
 # Reading
@@ -226,11 +390,11 @@ def _parse_json(number: int, text: str) -> Line:
     try:
         cells = json.loads(text)
         if isinstance(cells, dict):
-            return Line(number, cells)
+            return Line(f"line {number}", cells)
     except (ValueError, RecursionError) as failed:
         hint = f"{failed}."
     shown = text.strip()[:CELL_SHOWN]
-    return Line(number, {}, InvalidInput(f"Each line must be a JSON object, got {shown}. {hint}"))
+    return Line(f"line {number}", {}, InvalidInput(f"Each line must be a JSON object, got {shown}. {hint}"))
 
 
 def _read_csv(
@@ -252,10 +416,10 @@ def _read_csv(
         except StopIteration:
             return
         except csv.Error as failed:
-            at = number + reader.line_num
+            at = f"line {number + reader.line_num}"
             yield Line(at, {}, InvalidInput(f"This is no line of CSV: {failed}."))
             continue
-        at = number + reader.line_num
+        at = f"line {number + reader.line_num}"
         if len(cells) == len(names):
             named: dict[str, Any] = dict(zip(names, cells, strict=True))
             for name in numeric:
@@ -301,7 +465,7 @@ class _CsvWriter:
 
 
 @contextmanager
-def _stop_between_rows() -> Iterator[Callable[[Any], Any]]:
+def stop_between_rows() -> Iterator[Callable[[Any], Any]]:
     """Let Ctrl-C and SIGTERM end the command while it waits for input, or once it has answered the row it is at.
 
     The result is a function that calls another one, which waits for input.

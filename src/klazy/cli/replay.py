@@ -2,12 +2,13 @@
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from klazy.base.checks import InvalidInput
 from klazy.base.options import write_option
+from klazy.cli import feeds
 from klazy.cli.terminal import Json, explain_os_error, option, read_command_line, say, show_progress
 from klazy.live import Guards
 
@@ -31,25 +32,17 @@ BY_COLUMN = (
     "ramp_down",
 )
 # Options that are not klazy.replay's.
-OF_THE_COMMAND = (
-    "trace",
-    "hold",
-    "per_round",
-    "html",
-    "emit",
-    "contender",
-    "emit_at",
-    "as_json",
-)
+OF_THE_COMMAND = ("trace", "hold", "per_round", "html", "emit", "contender", "emit_at", "as_json")
+OF_THE_COMMAND += feeds.FEED_OPTIONS
 Text = str | None
 
 
 def replay(
     context: typer.Context,
     trace: Annotated[
-        Path,
+        Path | None,
         typer.Argument(help="A CSV, TSV, Excel or Parquet file: a row per round, a column per coordinate."),
-    ],
+    ] = None,
     domain: Annotated[str, option("simplex, capped-simplex, box, ball or polytope.", True)] = "simplex",
     move_cost: Annotated[
         str, option("What a unit of movement costs: 5, or several: 0.1,1,5 or 0.1:10:7.", True)
@@ -113,6 +106,18 @@ def replay(
         str, option("Write it as it was before the scored rows (split), or after them (end).", True)
     ] = "split",
     as_json: Json = False,
+    prometheus: feeds.Url = None,
+    query: feeds.Queries = None,
+    label: feeds.Label = None,
+    source: feeds.Installed = None,
+    since: feeds.Since = None,
+    step: feeds.Step = None,
+    settle: feeds.Settle = None,
+    prometheus_user: feeds.User = None,
+    prometheus_token: feeds.Token = None,
+    prometheus_ca: feeds.Ca = None,
+    prometheus_cert: feeds.Cert = None,
+    prometheus_key: feeds.Key = None,
 ) -> None:
     """See what you would have saved on a file of past costs, and with which rule.
 
@@ -126,6 +131,7 @@ def replay(
       klazy replay load.csv --domain box --upper 40 --costs pinball --baseline now.csv --folds 5 --unit EUR
       klazy replay returns.csv --costs log-wealth --movement l1 --move-cost 0.0001:0.01:5
       klazy replay delays.csv --move-cost 5 --emit agent.json && klazy live agent.json < today.csv
+      klazy replay --prometheus http://localhost:9090 --query 'sum(rate(http_requests_total[1m]))' --since 14d --step 60s
     """  # fmt: skip
     from klazy.studies.replay import wording
     from klazy.studies.replay.report import replay as replay_trace
@@ -139,8 +145,9 @@ def replay(
     options |= {"move_cost": read_move_costs(move_cost), "baseline": _read_baseline(baseline)}
     if hold != 1 or per_round is not None:
         options["guards"] = Guards(hold=hold, per_round=per_round)
+    data = _read_data(context.params)
     with show_progress("replaying", 1.0) as update:
-        found = replay_trace(trace, progress=lambda share: update(completed=share), **options)
+        found = replay_trace(data, progress=lambda share: update(completed=share), **options)
     emitted = None
     if emit is not None:
         emitted = contender or found.best.name
@@ -162,6 +169,24 @@ def replay(
         say(str(html))
     if emitted is not None:
         say(f"{emit}: {_describe_emitted(found, emitted, emit_at)}")
+
+
+def _read_data(given: dict[str, Any]) -> Any:
+    """Return the file, or the rows of a source as a frame."""
+    trace = given["trace"]
+    feed = feeds.open_feed(given, feeds.STEP_SECONDS)
+    if (trace is None) == (feed is None):
+        raise InvalidInput("Name a file to replay, or a source: --prometheus URL --query QUERY --since 14d.")
+    if feed is None:
+        return trace
+    if given["since"] is None:
+        raise InvalidInput("A source needs --since, such as --since 14d.")
+    from klazy.sources import read_frame
+
+    frame = read_frame(feed.source, feeds.read_since(given["since"]))
+    if not frame.height:
+        raise InvalidInput(f"There are no rows since {given['since']}. Check the query and --since.")
+    return frame
 
 
 def _describe_emitted(found: "Report", name: str, at: str) -> str:

@@ -9,6 +9,7 @@ import typer
 
 from klazy.base.checks import InvalidInput
 from klazy.base.install import make_missing
+from klazy.cli.config import Config
 from klazy.cli.terminal import Json, option, print_rows, say
 from klazy.live.inspection import format_time
 from klazy.live.store import open_store
@@ -26,7 +27,9 @@ def serve(**options: Any) -> None:
       klazy tokens add operator --role admin --store decisions.db
       klazy serve --store decisions.db --host 0.0.0.0 --workers 2
       klazy serve --insecure
+      KLAZY_SERVE_WORKERS=2 klazy serve --config klazy.toml
     """  # fmt: skip
+    options.pop("config")
     settings = Settings(**options)
     try:
         from klazy.serve.server import serve as run
@@ -44,6 +47,7 @@ def _make_options() -> Signature:
         kind: Any = Annotated[setting.type, typer.Option(*names, **setting.metadata)]
         made = Parameter(setting.name, Parameter.KEYWORD_ONLY, default=setting.default, annotation=kind)
         options.append(made)
+    options.append(Parameter("config", Parameter.KEYWORD_ONLY, default=None, annotation=Config))
     return Signature(options)
 
 

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 from klazy.base.checks import Array, InvalidInput, check_depth, file_path, vector
 from klazy.families import Family
 from klazy.learners import Learner
-from klazy.live.guards import Guards
+from klazy.live.guards import Guards, split_guards
 from klazy.live.records import DELETE, FREEZE, RESTORE, RESUME, Record, check_id
 from klazy.live.rows import Dropped, RowSpec
 from klazy.live.state import IDS_REMEMBERED, AgentState, warn_of_another_machine
@@ -297,6 +297,21 @@ class Agent(InStore):
         """The decision that the next row is charged at: without lead and delay, the present one."""
         with self._lock:
             return self._spec.name(self._now.in_force.copy())
+
+    @property
+    def acted(self) -> tuple[str, ...]:
+        """The guards that acted on the last move, and ``"frozen"`` while it is."""
+        guarded = self._now.guarded
+        return () if guarded is None else split_guards(guarded.acted, guarded.frozen)
+
+    @property
+    def last_id(self) -> str | None:
+        """The id of the latest round that had one; None if none had."""
+        with self._lock:
+            ids = list(self._now.ids)
+            if self._stored is not None:
+                ids = self._stored.store.read_ids(self._stored.agent.id, 1)
+        return ids[-1] if ids else None
 
     @property
     def hitting(self) -> float:

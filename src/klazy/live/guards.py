@@ -336,6 +336,18 @@ def _check_limit(limit: ArrayLike | None, name: str) -> float | Array | None:
     return limits if limits.ndim else float(limits)
 
 
+def split_guards(acted: str, frozen: bool) -> tuple[str, ...]:
+    """Return the guards that acted, with ``"frozen"`` if the decision is.
+
+    >>> split_guards("per_round, total", True)
+    ('per_round', 'total', 'frozen')
+    """
+    names = acted.split(", ") if acted else []
+    if frozen and "frozen" not in names:
+        names.append("frozen")
+    return tuple(names)
+
+
 def go_by_units(domain: ConvexSet, x: Array, goal: Array, fits: Callable[[Array], bool]) -> Array:
     """As many units as fit of the way from ``x`` to the whole point ``goal``, coordinates and sets taking their shares of them.
 

@@ -28,6 +28,7 @@ from klazy.serve.problems import Problem, refuse_deleted
 from klazy.serve.service import Service, allow, change
 from klazy.serve.settings import Settings
 from klazy.serve.worker import RoundRequest, RoundResult, RoundWorker
+from klazy.sinks.metrics import look_at
 
 PROBLEMS: dict[int | str, dict[str, Any]] = {
     status: {"model": schemas.Trouble, "content": {problems.MEDIA_TYPE: {}}}
@@ -306,7 +307,8 @@ def _list_operation_paths(service: Service) -> APIRouter:
         """Return counters for Prometheus."""
 
         def write() -> bytes:
-            return service.metrics.write(service.reader.read(lambda store: store.list_latest()))
+            found = service.reader.read(lambda store: look_at(store, service.tallies))
+            return service.metrics.write(*found)
 
         return Response(
             await service.reader.run(write), media_type="text/plain; version=0.0.4; charset=utf-8"

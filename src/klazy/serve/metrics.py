@@ -1,21 +1,19 @@
 """Metrics for Prometheus: the counters of this worker or, with several workers, of all together."""
 
 import os
-import time
+from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any
 
 from prometheus_client import CollectorRegistry, Counter, Histogram, disable_created_metrics, generate_latest
-from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.multiprocess import MultiProcessCollector
 
+from klazy.live.tally import Tally
 from klazy.serve.settings import METRICS_FOLDER
 from klazy.serve.worker import RoundResult
+from klazy.sinks.metrics import Latest, make_families
 
 disable_created_metrics()
-Latest = list[tuple[str, int, float | None]]
-
-
 COUNTERS = {
     "rounds": ("Rounds ended by this service.", ["agent"]),
     "repeated": ("Rounds delivered again and not played.", ["agent"]),
@@ -62,19 +60,11 @@ class Metrics:
         if status >= 400:
             self._counters["refusals"].labels(route, str(status)).inc()
 
-    def write(self, latest: Latest) -> bytes:
+    def write(self, latest: Latest, tallies: Sequence[Tally]) -> bytes:
         """Return all metrics in Prometheus's form; ``latest`` has the rounds of each agent, and when the last one ended."""
         registry = self._own
         if METRICS_FOLDER in os.environ:
             registry = CollectorRegistry()
             MultiProcessCollector(registry)
-        rounds = GaugeMetricFamily("klazy_agent_rounds", "Rounds that an agent has ended.", labels=["agent"])
-        idle = GaugeMetricFamily(
-            "klazy_agent_idle_seconds", "Time since an agent ended its last round.", labels=["agent"]
-        )
-        for name, t, at in latest:
-            rounds.add_metric([name], t)
-            if at is not None:
-                idle.add_metric([name], max(0.0, time.time() - at))
-        agents: Any = SimpleNamespace(collect=lambda: (rounds, idle))
+        agents: Any = SimpleNamespace(collect=lambda: make_families(latest, tallies))
         return generate_latest(registry) + generate_latest(agents)

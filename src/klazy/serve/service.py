@@ -16,6 +16,7 @@ from klazy.live.inspection import describe_agent
 from klazy.live.state import AgentState
 from klazy.live.store import StoreFailed, open_store
 from klazy.live.stored import StoredAgent
+from klazy.live.tally import Tallies
 from klazy.serve.access import WRONG_RATE, Grant, RateLimiter, TokenCache
 from klazy.serve.metrics import Metrics
 from klazy.serve.problems import SOON, Problem, refuse_deleted
@@ -47,6 +48,8 @@ class Service:
         self.worker = RoundWorker(store, settings, self.metrics.count_loss)
         self.reader = Reader(open_store(settings.store, read_only=True), READERS)
         self.lookups = Reader(open_store(settings.store, read_only=True), 1)
+        # For metrics; used while the reader is locked.
+        self.tallies = Tallies()
         self.tokens = TokenCache(self.lookups)
         # Tokens that addresses have tried.
         self.wrong = RateLimiter(WRONG_RATE)

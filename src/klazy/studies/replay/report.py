@@ -384,12 +384,15 @@ class Report:
             "next_row": (first if at == "split" else last) + 1,
             "paid": {"hitting": score.hitting, "switching": score.switching, "cost": score.cost},
             "fixed": self.score(FIXED).cost,
+            "fixed_decision": self.score(FIXED).points[0].tolist(),
             "unit": self.unit,
         }
         if self.source.time is not None:
             steps = self.source.find_steps()
             origin["time"] = self.source.time
             origin["step"] = None if steps is None else steps.usual
+        if self.source.has_dates:
+            origin["last_time"] = float(self.source.instants[(first if at == "split" else last) - 1])
         return origin
 
     def __repr__(self) -> str:

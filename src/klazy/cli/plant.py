@@ -1,0 +1,153 @@
+"""A plant: many agents in one process, each with its source and its sinks, as a TOML file says."""
+
+import json
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Event, Lock, Thread
+from typing import Any
+
+import typer
+
+from klazy.base.checks import InvalidInput
+from klazy.cli import config, feeds, outlets
+from klazy.cli.live import Ended, RowLoop, load_agent, stop_between_rows
+from klazy.cli.terminal import say
+from klazy.live.agent import Agent
+
+# Seconds for agents to end the round that they are in.
+STOP_SECONDS = 10.0
+# Seconds between two looks whether all agents have ended.
+GLANCE_SECONDS = 0.5
+
+
+@dataclass
+class Unit:
+    """An agent of a plant, with what its options open."""
+
+    given: dict[str, Any]
+    name: str
+    loaded: Agent
+    feed: feeds.Feed | None
+    sinks: dict[str, Any]
+
+    def describe(self) -> str:
+        """Return a line that says what it does."""
+        columns = ", ".join(self.loaded.columns or ())
+        rows = "rows of standard input" if self.feed is None else f"a row every {self.feed.step:g} s"
+        sinks = ", ".join(self.sinks) or "none"
+        return f"{self.name}: {self.given['agent']} ({columns}); {rows}; sinks: {sinks}"
+
+
+def list_plant(command: Any, file: Path) -> list[dict[str, Any]]:
+    """Return the options of each agent of a file: its own, else those of the table [live]."""
+    tables = config.read_file(file)
+    found = []
+    for name, table in tables.get(config.AGENTS, {}).items():
+        place = f"[agents.{name}]"
+        merged = {"name": name} | tables.get(config.LIVE, {}) | table
+        found.append(dict(config.make_context(command, merged, place).params))
+    return found
+
+
+def open_unit(given: dict[str, Any], is_alone: bool = False) -> Unit:
+    """Open what the options of an agent name, but for its store; one that is alone needs neither source nor store."""
+    name = given["name"] or given["agent"].stem
+    try:
+        loaded = load_agent(given["agent"])
+        feed = feeds.open_feed(
+            given, (loaded.origin or {}).get("step") or feeds.STEP_SECONDS, loaded.columns or ()
+        )
+        if feed is None and not is_alone:
+            raise InvalidInput("An agent of a file needs a source. Add prometheus and query.")
+        if given["state"] is None and not is_alone:
+            raise InvalidInput("An agent of a file needs a store. Add state.")
+        return Unit(given, name, loaded, feed, outlets.open_sinks(given))
+    except InvalidInput as wrong:
+        raise InvalidInput(f"{name}: {wrong}") from None
+
+
+def run_plant(context: typer.Context, file: Path) -> None:
+    """Play all agents of a file until a signal comes, each in a thread of its own."""
+    flags = {name: context.params[name] for name in context.params if _is_flag(context, name)}
+    units = []
+    for given in list_plant(context.command, file):
+        units.append(open_unit(given | flags))
+    if not units:
+        raise InvalidInput(f"{file} has no agents. Add a table [agents.NAME] for each.")
+    metrics = _open_metrics(units)
+    stopped = Event()
+    printing = Lock()
+    failed: list[str] = []
+
+    def play(unit: Unit) -> None:
+        def write(found: dict[str, Any]) -> None:
+            with printing:
+                sys.stdout.write(json.dumps({"agent": unit.name, **found}) + "\n")
+                sys.stdout.flush()
+
+        try:
+            _play(unit, metrics, stopped, write)
+        except (InvalidInput, OSError) as wrong:
+            failed.append(unit.name)
+            say(f"{unit.name} has ended: {wrong}", file=sys.stderr)
+
+    threads = [Thread(target=play, args=(unit,), daemon=True) for unit in units]
+    with stop_between_rows() as wait:
+        for thread in threads:
+            thread.start()
+        try:
+            for thread in threads:
+                while thread.is_alive():
+                    wait(lambda thread=thread: thread.join(GLANCE_SECONDS))
+        except Ended:
+            stopped.set()
+        for thread in threads:
+            thread.join(STOP_SECONDS)
+    if failed:
+        raise typer.Exit(1)
+
+
+def _is_flag(context: typer.Context, name: str) -> bool:
+    """Return True if the command line says this option; the agent is the file itself."""
+    source = context.get_parameter_source(name)
+    return name not in ("agent", "config") and source is not None and source.name == "COMMANDLINE"
+
+
+def _open_metrics(units: list[Unit]) -> Any:
+    places = {str(unit.given["state"]) for unit in units}
+    addresses = {unit.given["metrics"] for unit in units}
+    if addresses == {None}:
+        return None
+    if len(places) > 1 or len(addresses) > 1:
+        raise InvalidInput(
+            "Metrics are of one store, at one address. Write state and metrics in [live] only."
+        )
+    # The store must be there before it is read.
+    for unit in units:
+        Agent.open(places.copy().pop(), unit.loaded, name=unit.name).close()
+    return outlets.open_metrics(addresses.pop(), places.pop(), [unit.name for unit in units])
+
+
+def _play(unit: Unit, metrics: Any, stopped: Event, write: Callable[[dict[str, Any]], None]) -> None:
+    given = unit.given
+
+    def wait(read: Callable[[], Any]) -> Any:
+        if stopped.is_set():
+            raise Ended
+        return read()
+
+    assert unit.feed is not None
+    with Agent.open(given["state"], unit.loaded, name=unit.name) as agent:
+        out = outlets.Outlets(unit.name, unit.sinks, metrics)
+        loop = RowLoop.of_feed(agent, given, out, prefix=f"{unit.name}: ")
+        try:
+            loop.work_feed(
+                unit.feed, given["since"], write, given["first"], given["once"], wait, stopped.wait
+            )
+        except Ended:
+            pass
+        finally:
+            out.close()
+            loop.sum_up()
