@@ -23,7 +23,15 @@ def site(tmp_path_factory):
     made = shutil.ignore_patterns("api", "gallery", "jupyter_execute", "node_modules")
     shutil.copytree(ROOT / "docs", folder / "docs", ignore=made)
     shutil.copytree(ROOT / "examples", folder / "examples")
-    for name in ("src", "tests", "CHANGELOG.md", "CITATION.cff", "CONTRIBUTING.md", "docs/node_modules"):
+    for name in (
+        "src",
+        "tests",
+        "Dockerfile",
+        "CHANGELOG.md",
+        "CITATION.cff",
+        "CONTRIBUTING.md",
+        "docs/node_modules",
+    ):
         (folder / name).symlink_to(ROOT / name)
     command = [
         sys.executable,

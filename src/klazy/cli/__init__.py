@@ -7,7 +7,7 @@ from typer.core import TyperGroup
 
 import klazy
 from klazy.base.options import write_as_flags
-from klazy.cli import agents, arena, config, doctor, live, replay, reproduce, serve, sweep, warm
+from klazy.cli import agents, arena, configfile, doctor, live, replay, reproduce, serve, sweep, warm
 
 # Every command with its summary, in the order and under the headings of the help.
 GROUPS: dict[str, dict[str, tuple[Any, str]]] = {
@@ -19,7 +19,7 @@ GROUPS: dict[str, dict[str, tuple[Any, str]]] = {
     },
     "Run decisions": {
         "serve": (serve.serve, "Serve agents over HTTP, with a page."),
-        "config": (config.app, "Check a configuration file."),
+        "config": (configfile.app, "Check a configuration file."),
         "tokens": (serve.tokens_app, "Decide who may use the service."),
         "agents": (agents.agents, "List the agents of a store."),
         "history": (agents.history, "Print or draw the rounds of an agent."),

@@ -17,7 +17,7 @@ import typer
 from klazy.base.cells import SEPARATORS, TIMES, name_index
 from klazy.base.checks import InvalidInput
 from klazy.cli import feeds, outlets
-from klazy.cli.config import Config
+from klazy.cli.configfile import Config
 from klazy.cli.terminal import explain_os_error, flag, option, say
 from klazy.live.agent import Agent
 from klazy.live.inspection import format_time

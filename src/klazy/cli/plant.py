@@ -11,7 +11,7 @@ from typing import Any
 import typer
 
 from klazy.base.checks import InvalidInput
-from klazy.cli import config, feeds, outlets
+from klazy.cli import configfile, feeds, outlets
 from klazy.cli.live import Ended, RowLoop, load_agent, stop_between_rows
 from klazy.cli.terminal import say
 from klazy.live.agent import Agent
@@ -42,12 +42,12 @@ class Unit:
 
 def list_plant(command: Any, file: Path) -> list[dict[str, Any]]:
     """Return the options of each agent of a file: its own, else those of the table [live]."""
-    tables = config.read_file(file)
+    tables = configfile.read_file(file)
     found = []
-    for name, table in tables.get(config.AGENTS, {}).items():
+    for name, table in tables.get(configfile.AGENTS, {}).items():
         place = f"[agents.{name}]"
-        merged = {"name": name} | tables.get(config.LIVE, {}) | table
-        found.append(dict(config.make_context(command, merged, place).params))
+        merged = {"name": name} | tables.get(configfile.LIVE, {}) | table
+        found.append(dict(configfile.make_context(command, merged, place).params))
     return found
 
 

@@ -9,7 +9,7 @@ import typer
 
 from klazy.base.checks import InvalidInput
 from klazy.base.install import make_missing
-from klazy.cli.config import Config
+from klazy.cli.configfile import Config
 from klazy.cli.terminal import Json, option, print_rows, say
 from klazy.live.inspection import format_time
 from klazy.live.store import open_store
