@@ -508,7 +508,7 @@ def table() -> str:
             "\n".join(of_every_pair()),
             "### Sets without a kernel, d = 5",
             "Milliseconds a round of `auto` through `step`, over noisy phases, at a price of 1. The aim is at most 20. "
-            "`auto` has 45 experts here and not 160.",
+            "`auto` has 45 experts here and not 155.",
             "\n".join(of_uncompiled_sets()),
             "## Against the NumPy specification, d = 5, k = 65",
             "The aims: whole sequences 300 times faster; `Agent.update` 3 times on the l2 ball, 10 times on the l1 ball.",

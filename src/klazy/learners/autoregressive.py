@@ -29,7 +29,7 @@ class Autoregressive(Learner[AutoregressiveState]):
 
     It forecasts the mean :math:`F_H` of the next H rows from means of past rows over windows of 1, 2, 4, ..., 1024 rounds and
     over all of them. How much each window counts is learned from the errors of all forecasts so far
-    (:class:`~klazy.learners.regression.Regression`), so that it finds trends, returns to the mean, and plain noise by itself.
+    (by a ridge regression that all horizons share), so that it finds trends, returns to the mean, and plain noise by itself.
     Then it moves as :class:`Reluctant` does, if the move pays within these rounds:
 
     .. math:: x_{t+1} = \arg\min_{u \in X}\; \langle F_H(t), u \rangle + \frac{\lambda}{H}\, m(u - x_t).
