@@ -259,7 +259,7 @@ def _refuse(needs: str, got: Any, remedy: str = "Leave one of them out.") -> Inv
 def _choose_domain(domain: str | ConvexSet, dim: int, given: dict[str, Any]) -> ConvexSet:
     if isinstance(domain, ConvexSet):
         for name in given:
-            raise _refuse(f"{name} belongs to a domain by name", f"domain={domain}")
+            raise _refuse(f"{write_option(name)} needs a domain that is given by its name", domain)
         return domain
     one_of(domain, "domain", tuple(SHAPES))
     for name in given:
