@@ -356,7 +356,7 @@ class Intersection(ConvexSet):
             sides = join([sides, more.select(violated)])
 
     def _project_in_cycles(self, y: Array) -> Array:
-        """Find the nearest points by Dykstra's method, which needs nothing but the members' projections."""
+        """Find the nearest points by Dykstra's method, which needs only the members' projections."""
         others = self._members
         x = y.copy()
         corrections = [np.zeros_like(y) for _ in others]
