@@ -501,7 +501,7 @@ class Leader(Learner[LeaderState]):
                 source.check(getattr(state, name))
         N = len(self.experts)
         if state.leader not in range(N):
-            raise InvalidInput(f"state.leader must be the index of one of {N} experts, got {state.leader}.")
+            raise InvalidInput(f"state.leader must be the index of an expert, below {N}, got {state.leader}.")
         return state
 
 

@@ -196,7 +196,7 @@ class Intersection(ConvexSet):
         dims = sorted({s.dim for s in sets})
         if len(dims) > 1:
             raise InvalidInput(
-                f"The sets must have one dimension, got {dims}. Use Product for different coordinates."
+                f"The sets must have the same dimension, got {dims}. Use Product for different coordinates."
             )
         budget = integer(budget, "budget")
         self._keep(sets=sets, dim=dims[0], tol=positive(tol, "tol"), budget=budget)
