@@ -136,13 +136,13 @@ def test_a_set_without_kernel_runs_through_step(tmp_path):
         (1.0, r"g must have shape \(5,\), got \(\)."),
         (
             ["a", "b", "c", "d", "e"],
-            r"g must have real numbers, got an array of dtype <U1.",
+            r"g must contain real numbers, got an array of dtype <U1.",
         ),
         (
             np.array([0.0, -1e200, 0.0, 0.0, 0.0]),
             r"g\[1\] must be within \+-1e\+60, got -1e\+200. Use larger units.",
         ),
-        (np.ones(5) * 1j, r"g must have real numbers, got an array of dtype complex128."),
+        (np.ones(5) * 1j, r"g must contain real numbers, got an array of dtype complex128."),
     ],
 )
 def test_bad_input_changes_nothing(engine, g, message):

@@ -54,7 +54,7 @@ REJECTED = {
     "The polytope is empty: no x has A x <= b.": (lambda: kl.Polytope([[1.0], [-1.0]], [-1.0, -1.0])),
     "The polytope is unbounded. Add constraints in every direction.": lambda: kl.Polytope([[1, 0]], [1]),
     "sets must be a list such as [Box(0, 1), Simplex(3)], got [].": lambda: kl.Product([]),  # pyright: ignore
-    "The sets must have one dimension, got [2, 3]. Use Product for different coordinates.": (
+    "The sets must have the same dimension, got [2, 3]. Use Product for different coordinates.": (
         lambda: kl.Intersection((kl.L2Ball(2), kl.L2Ball(3)))
     ),
     "The intersection is empty: [L2Ball(dim=1), Box(lower=[2.0], upper=[3.0])] have no common point.": (
@@ -64,7 +64,7 @@ REJECTED = {
     "y[0] must be a finite number, got nan. Remove or fill NaN and inf.": (
         lambda: BALL.project(np.array([np.nan, 0.0, 0.0]))
     ),
-    "lower must have real numbers, got an array of dtype bool.": lambda: kl.Box(False, True),
+    "lower must contain real numbers, got an array of dtype bool.": lambda: kl.Box(False, True),
     # schedules
     "sigma must be above 0, got 0. Give a regularisation above zero, 1 / learning rate.": lambda: kl.GD(
         BALL, 0
@@ -106,10 +106,10 @@ REJECTED = {
     "experts must be a list of learners such as [GD(ball, 1.0), GD(ball, 2.0)], got [].": lambda: kl.SAder(
         []
     ),
-    "All experts must be on one set, here L2Ball(dim=3); experts[1] is on L2Ball(dim=2).": (
+    "All experts must be on the same set, here L2Ball(dim=3), but experts[1] is on L2Ball(dim=2).": (
         lambda: kl.SAder([GD, kl.GD(kl.L2Ball(2), 1.0)])
     ),
-    "beta must be one of 'self-tuned', got 'lemma'.": (lambda: kl.SAder([GD], "lemma")),
+    "beta must be 'self-tuned', got 'lemma'.": (lambda: kl.SAder([GD], "lemma")),
     "beta must be above 0, got 0.": lambda: kl.SAder([GD], 0),
     "prior must sum to 1, with each at least 1e-100, got [0.5, 0.6].": (
         lambda: kl.SAder([GD, GD], prior=[0.5, 0.6])
@@ -141,7 +141,7 @@ REJECTED = {
     "Experts must have the family of their leader, None, but experts[0].family is Quadratic().": (
         lambda: kl.Leader([kl.Leader([GD], kl.L2Movement(), family=kl.Quadratic())], kl.L2Movement())
     ),
-    "state.leader must be the index of one of 1 experts, got 1.": (
+    "state.leader must be the index of an expert, below 1, got 1.": (
         lambda: kl.run(
             kl.Leader([GD], kl.L2Movement()),
             G,
@@ -200,7 +200,7 @@ REJECTED = {
     "g must have shape (T, d), one row per round, got (3,).": lambda: kl.run(GD, [1.0, 2.0, 3.0]),
     "g must have shape (T, d), one row per round, got (0, 3).": lambda: kl.run(GD, np.ones((0, 3))),
     "The rows of g must have equal length.": (lambda: kl.run(GD, [[1.0], [2.0, 3.0]])),
-    "g must have real numbers, got an array of dtype object.": (
+    "g must contain real numbers, got an array of dtype object.": (
         lambda: kl.run(GD, np.array([[None, 1.0, 2.0]]))
     ),
     "relatives must be above 0, got 0.0. Divide each price by the one before it.": (
@@ -232,7 +232,7 @@ REJECTED = {
     "subgradient(4) must have shape (3,), got ().": (
         lambda: kl.run(GD, Mine(subgradient=lambda t: np.ones(3) if t < 4 else 1.0))
     ),
-    "subgradient(1) must have real numbers, got an array of dtype complex128.": (
+    "subgradient(1) must contain real numbers, got an array of dtype complex128.": (
         lambda: kl.run(GD, Mine(subgradient=lambda t: 1j * np.ones(3)))
     ),
     "value(1, x) must return one number, got an array of shape (2,).": (

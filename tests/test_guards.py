@@ -381,14 +381,18 @@ def test_what_a_class_says_about_its_step_holds_for_a_subclass_that_keeps_it(kin
     else:
         assert (why.since, why.y, why.normal) == (None, None, None)
         assert np.isnan([why.drift, why.margin]).all()
-        assert f"What {kind.__name__} remembers of the rounds up to 3 depends on them." in why.words
+        assert (
+            f"How much {kind.__name__} remembers of the rounds up to 3 depends on their gradients."
+            in why.words
+        )
 
 
 def test_a_memory_with_a_theta_of_its_own_has_no_clock():
     agent = kl.Agent(kl.MemoryGD(kl.L2Ball(2), 1.0, memory=Moody(2)), engine="step")
     agent.update([1.0, 0.0])
     assert agent.explain().since is None
-    assert "What MemoryGD remembers of the rounds up to 1 depends on them." in agent.explain().words
+    words = "How much MemoryGD remembers of the rounds up to 1 depends on their gradients."
+    assert words in agent.explain().words
 
 
 @pytest.mark.parametrize("make", EVERY_LEARNER.values(), ids=EVERY_LEARNER)

@@ -550,6 +550,16 @@ def test_a_hangup_ends_a_service_of_two_workers_gracefully(tmp_path):
     assert status == 0
 
 
+def test_every_worker_builds_classes_of_the_modules_that_klazy_imports(tmp_path, monkeypatch):
+    (tmp_path / "of_workers.py").write_text("import klazy as kl\n\n\nclass Theirs(kl.GD):\n    pass\n")
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")]))
+    monkeypatch.setenv("KLAZY_IMPORT", "of_workers")
+    about = {"class": "of_workers.Theirs", "domain": {"class": "klazy.Simplex", "dim": 5}, "sigma": 1.0}
+    with run_process(tmp_path, "--workers", "2") as (_, http, _):
+        answers = [http.put(f"/agents/{i}", json={"learner": about}) for i in range(6)]
+    assert [answer.status_code for answer in answers] == [201] * 6
+
+
 def test_a_file_that_was_replaced_is_read_no_more_than_it_is_written(tmp_path):
     with run_service(tmp_path, insecure=True) as served:
         served.client().agent("a", LEARNER, engine="step").update(G[0])

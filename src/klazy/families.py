@@ -74,7 +74,7 @@ class Family(Config, ABC):
     0.343
     """
 
-    # of its kernel part; not inherited
+    # the code of its kernel part; not inherited
     code: ClassVar[int | None] = None
     # numbers that a row has after those of the coordinates
     extras: ClassVar[int] = 0
@@ -691,7 +691,7 @@ class Pinball(Family):
         from scipy.special import ndtri
 
         prices = self.short + self.excess
-        # in this share of the rounds the best point is enough; where one price is zero, in all but none
+        # The best point is enough in this share of the rounds. Where one price is zero, that is all of them or none.
         enough = self.short / np.where(prices > 0.0, prices, 1.0)
         return ndtri(np.clip(enough, EPS, 1.0 - EPS))
 

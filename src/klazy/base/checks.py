@@ -60,7 +60,7 @@ def real_array(values: ArrayLike, name: str, *, limit: float = LARGEST) -> Array
     except ValueError:
         raise InvalidInput(f"The rows of {name} must have equal length.") from None
     if array.dtype.kind not in "fiu":
-        raise InvalidInput(f"{name} must have real numbers, got an array of dtype {array.dtype}.")
+        raise InvalidInput(f"{name} must contain real numbers, got an array of dtype {array.dtype}.")
     if array.dtype != np.float64 or not array.flags.c_contiguous:
         with np.errstate(over="ignore"):  # a long double beyond float64 becomes inf, which is found below
             array = np.array(array, dtype=np.float64, order="C")
@@ -222,7 +222,8 @@ def one_of(value: str, name: str, allowed: tuple[str, ...]) -> str:
     """Return ``value`` if it is one of the allowed words."""
     if not isinstance(value, str) or value not in allowed:
         words = ", ".join(map(repr, allowed))
-        raise InvalidInput(f"{name} must be one of {words}, got {value!r}.")
+        choice = f"one of {words}" if len(allowed) > 1 else words
+        raise InvalidInput(f"{name} must be {choice}, got {value!r}.")
     return value
 
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from klazy.base.checks import InvalidInput, check_depth, freeze
 from klazy.base.html import load_macros, show_card
-from klazy.base.options import explain_arguments
+from klazy.base.options import explain_arguments, writes_flags
 
 # A repr writes arrays up to this length; longer ones are abbreviated and cannot be evaluated.
 _SHOWN = 64
@@ -278,9 +278,11 @@ def _build(cls: type, data: dict[str, Any]) -> Any:
     name = data.get("class")
     kind = _find(cls, str(name))
     if kind is None:
-        raise InvalidInput(
-            f"No {cls.__name__} of class {name!r} is known. Import the module that defines it."
-        )
+        what = "class" if cls is Config else f"{cls.__name__} of class"
+        remedy = "Import the module that defines it"
+        if writes_flags():
+            remedy += ": klazy --import MODULE COMMAND"
+        raise InvalidInput(f"No {what} {name!r} is known. {remedy}.")
     return kind(**{key: _rebuild(value) for key, value in data.items() if key != "class"})
 
 

@@ -25,6 +25,11 @@ def write_as_flags() -> Iterator[None]:
         _as_flags.reset(token)
 
 
+def writes_flags() -> bool:
+    """Return True in a command, whose user writes flags and no Python."""
+    return _as_flags.get()
+
+
 def write_option(name: str, *values: Any) -> str:
     """Write an option, with a value or several to choose from, as its user types it.
 

@@ -1,5 +1,6 @@
 """The command, and the only modules that print."""
 
+import os
 from typing import Annotated, Any
 
 import typer
@@ -7,6 +8,7 @@ from typer.core import TyperGroup
 
 import klazy
 from klazy.base.options import write_as_flags
+from klazy.base.own import OWN_MODULES, import_own_modules
 from klazy.cli import agents, arena, configfile, doctor, live, replay, reproduce, serve, sweep, warm
 
 # Every command with its summary, in the order and under the headings of the help.
@@ -41,6 +43,9 @@ EXAMPLES = (
     "klazy live agent.json --state decisions.db < today.csv",
     "klazy arena --quick",
     "klazy reproduce --quick",
+)
+IMPORT = (
+    "Modules of your own, separated by commas, whose classes agents and files may name; their code is run."
 )
 
 
@@ -89,9 +94,15 @@ def main(
     version: Annotated[
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
     ] = False,
+    own_modules: Annotated[
+        str, typer.Option("--import", help=IMPORT, envvar=OWN_MODULES, show_default=False)
+    ] = "",
 ) -> None:
     """Decide again and again when changing your mind costs something.
 
     klazy replays past costs to see what a steadier decision would have saved, and runs that decision live.
     """
     context.with_resource(write_as_flags())
+    if own_modules:
+        os.environ[OWN_MODULES] = own_modules
+        import_own_modules()

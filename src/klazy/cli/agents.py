@@ -38,7 +38,7 @@ def agents(store: File, as_json: Json = False) -> None:
 def history(
     store: File,
     name: Name,
-    last: Annotated[int | None, option("Number of rounds, the latest.", "all", min=1)] = None,
+    last: Annotated[int | None, option("Show only this many of the latest rounds.", "all", min=1)] = None,
     as_json: Annotated[bool, flag("--json", "Print one JSON object per round.")] = False,
     as_csv: Annotated[bool, flag("--csv", "Print CSV, with a column per coordinate.")] = False,
     plot: Annotated[Path | None, option("Plot decisions and costs to this file.")] = None,

@@ -8,6 +8,7 @@ import typer
 
 from klazy.base.checks import InvalidInput
 from klazy.base.options import write_option
+from klazy.base.own import find_own
 from klazy.cli import feeds
 from klazy.cli.terminal import Json, explain_os_error, option, read_command_line, say, show_progress
 from klazy.live import Guards
@@ -31,6 +32,8 @@ BY_COLUMN = (
     "ramp_up",
     "ramp_down",
 )
+# Options that may name an object of the user.
+OWN = ("domain", "costs", "movement")
 # Options that are not klazy.replay's.
 OF_THE_COMMAND = ("trace", "hold", "per_round", "html", "emit", "contender", "emit_at", "as_json")
 OF_THE_COMMAND += feeds.FEED_OPTIONS
@@ -43,17 +46,20 @@ def replay(
         Path | None,
         typer.Argument(help="A CSV, TSV, Excel or Parquet file: a row per round, a column per coordinate."),
     ] = None,
-    domain: Annotated[str, option("simplex, capped-simplex, box, ball or polytope.", True)] = "simplex",
+    domain: Annotated[
+        str, option("simplex, capped-simplex, box, ball, polytope, or your own as module:name.", True)
+    ] = "simplex",
     move_cost: Annotated[
         str, option("What a unit of movement costs: 5, or several: 0.1,1,5 or 0.1:10:7.", True)
     ] = "1",
     costs: Annotated[
-        str, option("What a row means: linear, rewards, quadratic, pinball or log-wealth.", True)
+        str,
+        option("What a row means: linear, rewards, quadratic, pinball, log-wealth, or module:name.", True),
     ] = "linear",
     movement: Annotated[
         Text,
         option(
-            "tv, l1, l2, fee for a fee per change, squared, or impact for powers of 3/2.",
+            "tv, l1, l2, fee for a fee per change, squared, impact for powers of 3/2, or module:name.",
             "as suits the domain",
         ),
     ] = None,
@@ -132,6 +138,7 @@ def replay(
       klazy replay returns.csv --costs log-wealth --movement l1 --move-cost 0.0001:0.01:5
       klazy replay delays.csv --move-cost 5 --emit agent.json && klazy live agent.json < today.csv
       klazy replay --prometheus http://localhost:9090 --query 'sum(rate(http_requests_total[1m]))' --since 14d --step 60s
+      klazy --import mine replay delays.csv --domain mine:domain --costs mine:costs
     """  # fmt: skip
     from klazy.studies.replay import wording
     from klazy.studies.replay.report import replay as replay_trace
@@ -142,6 +149,7 @@ def replay(
             _check_writable(file)
     options = {name: value for name, value in context.params.items() if name not in OF_THE_COMMAND}
     options |= {name: _read_numbers(options[name], name) for name in BY_COLUMN}
+    options |= {name: find_own(options[name]) for name in OWN if ":" in (options[name] or "")}
     options |= {"move_cost": read_move_costs(move_cost), "baseline": _read_baseline(baseline)}
     if hold != 1 or per_round is not None:
         options["guards"] = Guards(hold=hold, per_round=per_round)

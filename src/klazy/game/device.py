@@ -22,7 +22,7 @@ from klazy.movement import Movement
 
 DEVICES = ("cpu", "cuda", "auto")
 LARGEST_DIM = 64  # for which there are GPU kernels
-MOST_EXPERTS = 512  # of an ensemble, each of which has a thread
+MOST_EXPERTS = 512  # in an ensemble: each has a thread
 # Bytes of the sequences and sums of one piece on the GPU; there are two pieces.
 PIECE_BYTES = 1 << 29
 PIECE_ROUNDS = 4e10  # learner-rounds of a piece: a fraction of a second

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from klazy.show import Figure
 
-TRACE_FORMAT = 2  # of the file that Trace.save writes; in 1 it did not name its arrays
+TRACE_FORMAT = 2  # The format of the files of Trace.save; format 1 did not name its arrays.
 # Fields that a file holds as they are.
 _SAVED = ("learner", "engine", "record", "T", "dim", "totals", "columns")
 STILL = 1e-12  # a coordinate that changes by no more has not moved

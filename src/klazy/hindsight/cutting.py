@@ -40,11 +40,11 @@ def _slope_of_step(problem: Problem, delta: Array) -> Array:
 
 
 class _Bundle:
-    """Affine functions below one function of each round: offsets, slopes, and when each last had a part."""
+    """Affine functions below one function of each round: offsets, slopes, and when each was last active."""
 
     def __init__(self, T: int, dim: int) -> None:
         self.T = T
-        # The columns are the round, the offset, the programme in which it last had a part, and the slope.
+        # The columns are the round, the offset, the programme in which it was last active, and the slope.
         self._cuts = np.zeros((0, 3 + dim))
 
     @property

@@ -26,7 +26,7 @@ from klazy.sets import CappedSimplex, ConvexSet, Simplex
 
 
 def drift_with(movement: Movement, domain: ConvexSet, relatives: Array) -> DriftedMovement | None:
-    """Charge a movement from where prices have carried the shares; None where that is not known.
+    """Return the movement as charged from where prices have carried the shares; None where that is not known.
 
     What some shares gain, the others lose. So a sum of prices ``up`` and ``down`` that are the same for all shares is up + down
     times total variation: l1 is twice it.

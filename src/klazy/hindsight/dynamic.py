@@ -148,11 +148,11 @@ def whole_optimum(
     limits: Array | None = None,
     held: np.ndarray | None = None,
 ) -> Optimum | None:
-    """Return the best sequence of integers that is found.
+    """Find the best sequence of integers.
 
-    It is exact where a dynamic programme can find it. Elsewhere it is the relaxed optimum, rounded, between what that costs and
-    the bound of the relaxed problem; None if that is needed and not given. ``limits`` are those of a step, and ``held`` says
-    which rounds stay where the one before is, for exact ones only.
+    It is exact where a dynamic programme can find it. Elsewhere it is the relaxed optimum, rounded, with the bound of the
+    relaxed problem; None if no relaxed optimum was given. For exact ones, ``limits`` are those of a step, and ``held`` says
+    which rounds must repeat the decision before.
     """
     exact = is_exact(game.costs, domain, game.movement)
     if exact:

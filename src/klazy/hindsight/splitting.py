@@ -26,8 +26,8 @@ BLOCK = 4  # rounds of a coarse problem that move together
 _SHORTEST = 200  # rounds that are worth a coarser problem
 _EXPENSIVE = 3.0  # the quotient of a unit of movement and what a round may gain by it
 _BUDGET = 500  # iterations on a coarse problem, which need not be solved to the end
-RELAXATION = 1.7  # of the usual range 1.5 to 1.8
-# of a penalty at a time
+RELAXATION = 1.7  # usual values are 1.5 to 1.8
+# Limits on the change of a penalty in one step.
 _LEAST_CHANGE = 1.3
 _MOST_CHANGE = 4.0
 _RANGE = 30.0  # how far the penalties of set and costs may go from where they began: multipliers may vanish
@@ -199,7 +199,7 @@ def iterate(
     start: Point | None = None,
     progress: Progress | None = None,
 ) -> tuple[Optimum, Point]:
-    """Split until the gap is reached or the iterations end, from where the method stood on a similar problem."""
+    """Split until the gap is reached or the iterations end, beginning where the method ended on a similar problem."""
     if start is None:
         start = _start_coarsely(problem, gap)
     method = Splitting(problem, start)

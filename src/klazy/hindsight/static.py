@@ -19,7 +19,7 @@ from klazy.sets import ConvexSet
 
 FAR = 10.0  # diameters
 _CHECK = 10  # iterations
-# of the residuals, from which on the penalty is turned by this factor; it grows with every turn
+# The penalty is turned by this factor once one residual is so many times the other. The limit grows with every turn.
 _IMBALANCE = 5.0
 _TURN = 2.0
 

@@ -43,7 +43,8 @@ class Autoregressive(Learner[AutoregressiveState]):
     horizon : int
         H, how many rounds it forecasts: 2, 4, 8, 16, 32, 64, 128 or 256.
     family : Family, optional
-        Of the costs whose rows it gets, as for :class:`Reluctant`; not :class:`~klazy.Pinball`. Default: it gets gradients.
+        The family of costs whose rows it gets, as for :class:`Reluctant`; not :class:`~klazy.Pinball`. Default: it gets
+        gradients.
     start : array_like, optional
         First decision. Default: the set's point nearest to the origin.
 

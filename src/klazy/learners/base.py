@@ -173,7 +173,10 @@ class Learner(Config, ABC, Generic[S]):
         str
             The sentence.
         """
-        return f"What {type(self).__name__} remembers of the rounds up to {state.t - 1} depends on them."
+        last = state.t - 1
+        return (
+            f"How much {type(self).__name__} remembers of the rounds up to {last} depends on their gradients."
+        )
 
     @property
     def own_movement(self) -> Movement:

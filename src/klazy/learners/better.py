@@ -73,7 +73,7 @@ class BetterOfTwo(Learner[BetterState]):
     back : float, optional
         b > 0, how many times as much as the first the second may cost; a b > 1. Default: 2.
     family : Family, optional
-        Of the costs whose rows it gets. A learner without a family gets the gradient at its own point. Default: it gets
+        The family of costs whose rows it gets. A learner without a family gets the gradient at its own point. Default: it gets
         gradients.
 
     Examples

@@ -101,7 +101,7 @@ class Leader(Learner[LeaderState]):
     guard : bool
         Whether the ensemble runs along. Without it a round takes about half the time, and nothing is proved.
     family : Family, optional
-        Of the costs whose rows it gets. It then knows what each expert really cost; an expert without a family gets the
+        The family of costs whose rows it gets. It then knows what each expert really cost; an expert without a family gets the
         gradient at its own point. By default it gets gradients, and costs are linear for it. With quadratic or pinball
         rows, it compiles if all its experts have that family and compile.
 
@@ -332,7 +332,7 @@ class Leader(Learner[LeaderState]):
         return self.movement.weight_at(t) * self.movement.distance(delta)
 
     def _score(self, points: Array, c: int, behind: Array, squares: Array, t: int) -> Array:
-        """By how much each expert is too dear to change over to before round t; below zero, it is not."""
+        """Measure by how much each expert is too expensive to change over to before round t; below zero, it is not."""
         return behind + self._price(points - points[c], t) + self.caution * np.sqrt(squares)
 
     def _leave_out(self, score: Array, regression: Array) -> Array:
@@ -501,7 +501,7 @@ class Leader(Learner[LeaderState]):
                 source.check(getattr(state, name))
         N = len(self.experts)
         if state.leader not in range(N):
-            raise InvalidInput(f"state.leader must be the index of one of {N} experts, got {state.leader}.")
+            raise InvalidInput(f"state.leader must be the index of an expert, below {N}, got {state.leader}.")
         return state
 
 

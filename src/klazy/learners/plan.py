@@ -62,7 +62,7 @@ class Plan:
     dim : int
         The numbers of a row.
     given : int
-        The period, 0 if whoever keeps it says so in each round.
+        The period, 0 if it is given with each round.
     """
 
     def __init__(self, dim: int, given: int = 0) -> None:

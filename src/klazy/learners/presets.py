@@ -447,7 +447,7 @@ def auto(
     """
     check_bounded(check_domain(domain))
     movement = _check_movement(domain, movement)
-    # It is the family of costs with data, or the family itself.
+    # `costs` is a family, or costs that have one.
     family = getattr(costs, "family", costs)
     if costs is not None and not isinstance(family, Family):
         raise InvalidInput(f"costs must be a Family such as Pinball(), or costs of one, got {costs!r}.")
@@ -465,7 +465,7 @@ def auto(
     windows = WINDOWS
     sums: list[tuple[None, float]] = []
     horizons: Sequence[int] = []
-    # Sums of demands have no kernel, for the band of a stock would change in every round; regressions forecast no deviations.
+    # Sums of demands have no kernel, because the band of a stock would change every round. Regressions forecast no deviations.
     if not isinstance(known, Pinball):
         sums = [(None, horizon) for horizon in SUMS[::every]]
         # What the longest window sees, a regression sees, too.
@@ -496,7 +496,7 @@ def auto(
         and suits_plan(planned)
         and domain.dim <= MOST_PLANNED
     ):
-        # Of a short season more has passed.
+        # More periods of a short season have passed.
         shortest = min((season for season in seasons if season is not None), default=None)
         learned = [
             Planning(domain, planned, rounds, factor, family=known, period=shortest, start=start)
@@ -589,7 +589,7 @@ def ensemble_auto(
 
 
 def _spread_sigmas(domain: ConvexSet, movement: Movement) -> list[ScaleFree]:
-    """Return scale-free sigmas from one for a comparator that stays to one for a comparator that moves all the time."""
+    """Return scale-free sigmas, the first for a comparator that never moves, the last for one that always does."""
     D = domain.scale
     weight = np.max(movement.weight) * movement.lipschitz(domain.dim)
     # SAder rejects movements without a finite weight.

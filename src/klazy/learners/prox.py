@@ -1,4 +1,4 @@
-"""Move only if it pays: the least point of a forecast cost and of the way there, on every set and for every movement."""
+"""Move only if it pays: minimise a forecast cost plus the cost of moving there, on every set and for every movement."""
 
 import math
 import warnings
@@ -23,8 +23,8 @@ SETTLED = 1e-11
 # The standard deviation of a demand without spread, so that infinitely many of them are no NaN.
 THINNEST = 1e-200
 BUDGET = 50_000  # turns of a splitting
-STRIDES = 100  # that a search tries at most; a handful will do
-ROUNDING = 8.0 * EPS  # of the length of a move, below which a search ends
+STRIDES = 100  # A search tries at most so many; a handful will do.
+ROUNDING = 8.0 * EPS  # A search ends at this share of the length of a move.
 FARTHEST = 1e60  # a stock that no set has, for moves that cost nothing
 # Expected costs that differ by less, relative to their size, are equal.
 EQUAL = 1e-13
@@ -127,7 +127,7 @@ def _as_rows(x: Array, forecast: Array, price: float | Array) -> tuple[Array, Ar
 
 
 def _charge(movement: Movement, delta: Array, price: Array) -> Array:
-    """Price moves. A fee is due for every move: one within its tolerance would be free, and nothing but rounding."""
+    """Price moves. A fee is charged for every move: a move within its tolerance, which is only rounding, would be free."""
     return price if movement.is_fee else price * movement.distance(delta)
 
 
@@ -168,7 +168,7 @@ def _pay_by_coordinate(domain: ConvexSet, objective: Separable) -> Array:
 
 
 def _settle(domain: ConvexSet, objective: Separable) -> Array:
-    """Find the least points as the set knows them, else by splitting."""
+    """Find the minimisers by the set's own method, else by splitting."""
     u = domain.settle(objective)
     if u is not None:
         return u
@@ -233,7 +233,7 @@ class _Rows(NamedTuple):
 
 
 def search_stride(domain: ConvexSet, x: Array, down: Array, curvature: float, price: Array) -> Array:
-    r"""Find the least point of a linear or quadratic cost and ``price`` times the Euclidean distance from x, row by row.
+    r"""Minimise a linear or quadratic cost plus ``price`` times the Euclidean distance from x, row by row.
 
     With the steepest descent :math:`w` at x and :math:`u(\sigma) = \Pi(x + w / \sigma)` it is where
     :math:`\sigma \|u(\sigma) - x\| = \mathrm{price}\, \sigma / (\sigma - \kappa)`, in which :math:`\kappa` is the curvature:

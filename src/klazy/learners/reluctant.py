@@ -85,7 +85,7 @@ class Reluctant(Learner[ReluctantState]):
     horizon : float
         H > 0, how many rounds it expects a new point to serve.
     family : Family, optional
-        Of the costs whose rows it gets. Default: it gets gradients.
+        The family of costs whose rows it gets. Default: it gets gradients.
     start : array_like, optional
         First decision. Default: the set's point nearest to the origin.
     hints : bool, optional

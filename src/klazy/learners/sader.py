@@ -348,7 +348,7 @@ def check_experts(experts: Any, names: Sequence[str] | None = None) -> tuple[Lea
         if expert.domain != experts[0].domain:
             domain = experts[0].domain
             raise InvalidInput(
-                f"All experts must be on one set, here {domain!r}; {name} is on {expert.domain!r}."
+                f"All experts must be on the same set, here {domain!r}, but {name} is on {expert.domain!r}."
             )
     check_bounded(experts[0].domain)
     return tuple(experts)

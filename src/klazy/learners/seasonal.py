@@ -64,7 +64,7 @@ class Seasonal(Learner[SeasonalState]):
     period : int, optional
         P, from 2 to 10080 rounds, if it is known. Default: it is looked for, up to 512 rounds.
     family : Family, optional
-        Of the costs whose rows it gets, as for :class:`Reluctant`. Default: it gets gradients.
+        The family of costs whose rows it gets, as for :class:`Reluctant`. Default: it gets gradients.
     start : array_like, optional
         First decision. Default: the set's point nearest to the origin.
 

@@ -71,7 +71,7 @@ class Thumb(Learner[ThumbState]):
     least: float = -1.0
     # What a unit saved in a round counts; 0 if a move need not pay.
     pull: float = 0.0
-    weight: float = 0.0  # of the movement that it must pay
+    weight: float = 0.0  # the weight of the movement that it pays for
     # Its code; None for a movement that kernels of this rule do not know.
     kind: int | None = codes.MOVE_L2
     rise: float = 0.0  # the price of a unit up, or of a unit of squares

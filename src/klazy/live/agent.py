@@ -195,7 +195,7 @@ class Agent(InStore):
             self._serve(learned, None)
 
     def _learn(self, history: Any) -> None:
-        """Play rounds that are over."""
+        """Learn from past rounds by playing them."""
         if hasattr(history, "iter_rows"):
             history = history.iter_rows(named=True)
         elif hasattr(history, "iterrows"):
@@ -632,7 +632,7 @@ class Agent(InStore):
         self._change(DELETE, reason)
 
     def restore(self, reason: str = "") -> None:
-        """Take rounds again, after :meth:`delete`, from where the agent was.
+        """Take rounds again after :meth:`delete`; the agent continues where it was.
 
         Parameters
         ----------

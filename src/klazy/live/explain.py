@@ -124,7 +124,7 @@ class _Everywhere(ConvexSet):
         return y
 
     def lowest(self, g: Array) -> Array:
-        raise ArithmeticError("a linear function has no least point on all of R^d")
+        raise ArithmeticError("a linear function has no minimum on all of R^d")
 
     def violation(self, x: Array) -> Array:
         return np.zeros(x.shape[:-1])

@@ -17,9 +17,9 @@ from klazy.sets import ConvexSet
 
 
 class GuardState(NamedTuple):
-    """The point played, since which round, and what all its moves cost.
+    """The point played, since which round, and what all moves cost.
 
-    Of the last move: its ``price``, and the guards that ``acted``, by name.
+    ``price`` is that of the last move, ``acted`` names the guards that acted on it.
     """
 
     x: Array
@@ -349,7 +349,7 @@ def split_guards(acted: str, frozen: bool) -> tuple[str, ...]:
 
 
 def go_by_units(domain: ConvexSet, x: Array, goal: Array, fits: Callable[[Array], bool]) -> Array:
-    """As many units as fit of the way from ``x`` to the whole point ``goal``, coordinates and sets taking their shares of them.
+    """Go from ``x`` towards the whole point ``goal`` by as many units as fit, shared among coordinates and sets.
 
     >>> go_by_units(Box([0, 0], [9, 9]), np.zeros(2), np.array([6.0, 3.0]), lambda x: x.sum() <= 4)
     array([3., 1.])

@@ -48,7 +48,7 @@ def summarize(store: Store, agent: AgentRow) -> dict[str, Any]:
     configuration = json.loads(agent.configuration)
     found = {
         "name": agent.name,
-        "learner": repr(Learner.from_dict(configuration["learner"])),
+        "learner": _describe_learner(configuration["learner"]),
         "engine": configuration["engine"],
         "created": format_time(agent.at, "seconds"),
         "rounds": snapshot.t - 1,
@@ -75,6 +75,14 @@ def summarize(store: Store, agent: AgentRow) -> dict[str, Any]:
         if row.kind in (records.DELETE, records.RESTORE):
             found["deleted"] = row.kind == records.DELETE
     return found
+
+
+def _describe_learner(about: dict[str, Any]) -> str:
+    """Write a learner, or why it is not known here: one that cannot be built must not hide the other agents."""
+    try:
+        return repr(Learner.from_dict(about))
+    except ValueError as failed:
+        return f"{about['class']}: {failed}"
 
 
 def describe_agent(agent: StoredAgent) -> dict[str, Any]:

@@ -119,7 +119,7 @@ class AgentState:
         self._select_fast_path()
 
     def _select_fast_path(self) -> None:
-        """Decide whether a call of the kernel is all of a round, and what its moves are charged by."""
+        """Decide whether one call of the kernel plays a whole round, and choose how moves are charged."""
         guards = self.guards
         self.movement: Movement = self.spec.movement or self.learner.own_movement
         if guards is not None and guards.movement is not None:

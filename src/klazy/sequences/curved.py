@@ -13,7 +13,7 @@ from klazy.sequences.phases import Scenario, alternate
 from klazy.sets import Box, ConvexSet, L2Ball
 
 DAY = 24  # rounds
-BUSIEST = 0.95  # of the servers' capacity, beyond which delays grow linearly
+BUSIEST = 0.95  # Beyond this share of the servers' capacity delays grow linearly.
 
 
 class RegressionCosts(Costs):
@@ -124,7 +124,7 @@ def tracking(
     Parameters
     ----------
     seed
-        Of the random numbers.
+        The seed of the random numbers.
     T, dim : int, optional
         Rounds and coordinates.
     step : float, optional
@@ -132,7 +132,7 @@ def tracking(
     noise : float, optional
         Deviation of the observations from the walk, in each coordinate.
     weight : float, optional
-        Of the costs, as of :class:`~klazy.QuadraticCosts`.
+        The weight of the costs, as in :class:`~klazy.QuadraticCosts`.
 
     Returns
     -------
@@ -168,7 +168,7 @@ def drifting_regression(
     Parameters
     ----------
     seed
-        Of the random numbers.
+        The seed of the random numbers.
     T, dim : int, optional
         Rounds and coefficients.
     drift : float, optional
@@ -214,18 +214,18 @@ def data_centre(
     energy: float = 1.0,
     delay: float = 1.0,
 ) -> Scenario[DelayCosts]:
-    """Make a game of servers to keep running, in one centre or several, for loads that rise and fall by day (24 rounds).
+    """Decide how many servers run in one data centre or several, for loads that rise and fall by day (24 rounds).
 
     Parameters
     ----------
     seed
-        Of the random numbers.
+        The seed of the random numbers.
     T, centres : int, optional
         Rounds and data centres, each with its own time of day.
     servers : float, optional
         How many there are in each centre.
     peak : float, optional
-        The load at noon, in servers' worth of work, but for noise of a tenth; at night it is a fifth of that.
+        The load at noon, in servers' worth of work, with noise of a tenth; at night it is a fifth of that.
     energy, delay : float, optional
         What a server and the waiting of a unit of load cost, as for :class:`DelayCosts`.
 
@@ -270,7 +270,7 @@ def sea(
     Parameters
     ----------
     seed
-        Of the random numbers.
+        The seed of the random numbers.
     T, dim : int, optional
         Rounds and coordinates.
     sigma : float, optional

@@ -93,7 +93,7 @@ class TokenCache:
         self._until = 0.0
 
     async def find(self, token: str) -> Grant | None:
-        """Return what this token grants, if anything. One caller reads the store for all that wait."""
+        """Return what this token grants, if anything. One caller reads the store for all that are waiting."""
         if monotonic() > self._until:
             async with self._reading:
                 if monotonic() > self._until:

@@ -281,7 +281,7 @@ def _list_agent_paths(service: Service) -> APIRouter:
 
     @router.post("/agents/{name}/restore", **summary, **ADMIN)
     async def restore_agent(name: Name, body: schemas.Reason) -> Response:
-        """Accept rounds again, from where the agent was."""
+        """Accept rounds again; the agent continues where it was."""
         return await make_change(name, lambda agent: agent.change(RESTORE, body.reason))
 
     return router

@@ -1,10 +1,11 @@
-"""Build new agents from JSON: klazy's own classes only, and none that would need too much memory."""
+"""Build new agents from JSON: of classes that klazy has or imports for the operator, and within the limits of memory."""
 
 import json
 from collections.abc import Iterator
 from typing import Any
 
 from klazy.base.checks import InvalidInput, check_depth
+from klazy.base.own import list_own_modules
 from klazy.families import Family
 from klazy.kernels.layout import find_missing_part, layout_of
 from klazy.learners import Learner
@@ -115,7 +116,7 @@ def _check_parts(about: Any, limits: Settings) -> None:
     for part in _walk(about):
         parts += 1
         name = part.get("class")
-        if not isinstance(name, str) or not _is_own(name):
+        if not isinstance(name, str) or not _is_allowed(name):
             raise InvalidInput(f"class must be a class of klazy, as to_dict names it, got {name!r}.")
         dim = part.get("dim")
         if isinstance(dim, int | float):
@@ -126,10 +127,10 @@ def _check_parts(about: Any, limits: Settings) -> None:
     _check_numbers(numbers, limits)
 
 
-def _is_own(name: str) -> bool:
-    """Return True if this is how files name a public class of klazy, with or without the package."""
+def _is_allowed(name: str) -> bool:
+    """Return True if this is how files name a public class of klazy, or of a module that ``klazy --import`` named."""
     first, _, rest = name.rpartition(".")
-    return first in ("", "klazy") and rest.isidentifier() and not rest.startswith("_")
+    return first in ("", "klazy", *list_own_modules()) and rest.isidentifier() and not rest.startswith("_")
 
 
 def _walk(about: Any) -> Iterator[dict[str, Any]]:

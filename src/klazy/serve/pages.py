@@ -13,7 +13,6 @@ from klazy.base.checks import Array, InvalidInput
 from klazy.base.html import render
 from klazy.base.svg import draw_chart, draw_sparkline
 from klazy.live.records import FREEZE, RESUME, Row
-from klazy.live.rows import RowSpec
 from klazy.serve.access import COOKIE, count_wrong_token
 from klazy.serve.problems import Problem, explain_failure
 from klazy.serve.reading import Reader, format_time
@@ -125,7 +124,7 @@ def _gather_card(reader: Reader, name: str) -> dict[str, Any]:
     rounds = reader.read_rounds(name, SPARK_ROUNDS)
     costs = np.array([row.hitting + row.switching for row in rounds])
     label = f"cost of the last {len(rounds)} rounds"
-    names = _name_coordinates(reader.read_spec(name)[1], len(about["decision"]))
+    names = reader.read_names(name, len(about["decision"]))
     return {
         "about": about,
         "rounds": rounds,
@@ -138,7 +137,7 @@ def _gather_agent(reader: Reader, name: str, with_optimum: bool) -> dict[str, An
     """Return what the page of an agent shows."""
     about = reader.summarize(name)
     x = np.array(about["decision"])
-    names = _name_coordinates(reader.read_spec(name)[1], len(x))
+    names = reader.read_names(name, len(x))
     rounds = reader.read_rounds(name, CHART_ROUNDS)
     compared = reader.compare(name, CHART_ROUNDS, with_optimum)
     charts = {}
@@ -176,7 +175,3 @@ def _draw_costs(compared: dict[str, Any]) -> str:
     if compared["fixed"] is not None:
         lines[fixed] = np.array(compared["fixed"]["cost"])
     return draw_chart(np.array(compared["t"], dtype=np.float64), lines, "cumulative cost", dashed=[fixed])
-
-
-def _name_coordinates(spec: RowSpec, dim: int) -> list[str]:
-    return [f"x{i + 1}" for i in range(dim)] if spec.names is None else list(spec.names)

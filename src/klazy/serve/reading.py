@@ -84,6 +84,12 @@ class Reader:
         """Return an agent in a few plain values."""
         return self.read_agent(name, summarize)
 
+    def read_names(self, name: str, dim: int) -> list[str]:
+        """Return the names of an agent's coordinates; its learner need not be known here."""
+        about = json.loads(self.read_agent(name, lambda _, agent: agent.configuration))
+        names = about.get("names") or about.get("columns")
+        return names or [f"x{i + 1}" for i in range(dim)]
+
     def read_spec(self, name: str) -> tuple[Learner[Any], RowSpec]:
         """Return an agent's learner, and the costs and the names of its rows."""
         about = json.loads(self.read_agent(name, lambda _, agent: agent.configuration))

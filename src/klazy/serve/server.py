@@ -20,6 +20,7 @@ import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from klazy.base.checks import InvalidInput
+from klazy.base.own import import_own_modules
 from klazy.base.signals import end_with
 from klazy.live.store import open_store
 from klazy.serve.problems import MEDIA_TYPE, Problem, make_response
@@ -166,6 +167,7 @@ def _work(settings: Settings, listening: socket.socket, supervisor: int | None =
     """Serve in this process, as long as the supervisor is alive if there is one."""
     if supervisor is not None:
         end_with(supervisor)
+        import_own_modules()
     server = uvicorn.Server(configure(settings, describe_logs(settings.log_level)))
     _end_at_hangup(lambda: server.handle_exit(signal.SIGTERM, None))
     server.run(sockets=[listening])

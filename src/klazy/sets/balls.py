@@ -15,7 +15,7 @@ from klazy.sets.halfspaces import HalfSpaces, bound_by
 from klazy.sets.separable import Separable, find_root, share_total
 from klazy.sets.totals import EPS, capped_part, share_units, simplex_part, vertex_margin
 
-ON_BOUNDARY = 1e-12  # of the radius: so far inside a ball, a point may count as on its boundary
+ON_BOUNDARY = 1e-12  # A point this share of the radius inside a ball counts as on its boundary.
 
 
 class _Ball(ConvexSet):
@@ -303,7 +303,7 @@ class L1Ball(_Ball):
         fits = np.abs(u - center).sum(axis=-1, keepdims=True) <= self.radius
         if fits.all():
             return u
-        # Seen from the centre, towards where each coordinate would go by itself, the sum of all is the radius.
+        # Measure each coordinate from the centre, in the direction it would move by itself: these lengths sum to the radius.
         side, nearest, farthest = self._look(u)
         rises = side > 0.0
         there = Separable(

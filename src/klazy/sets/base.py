@@ -18,7 +18,7 @@ from klazy.sets.halfspaces import HalfSpaces
 from klazy.sets.separable import Separable
 
 TOLERANCE = 1e-9  # by how much a constraint may be violated, relative to its own size, by a point that counts as inside
-SHORTEST = 1e-10  # of the diameter: a move that is shorter counts as none where it is searched for
+SHORTEST = 1e-10  # A search takes a move shorter than this share of the diameter for none.
 TURNS = 180  # directions in which a small picture of a set is drawn
 
 
@@ -237,7 +237,7 @@ class ConvexSet(Config, ABC):
         return None
 
     def balance(self, objective: Separable) -> Array | None:
-        """Find the least point of a strictly convex objective that charges each coordinate by itself.
+        """Find the minimiser of a strictly convex objective that charges each coordinate by itself.
 
         Parameters
         ----------
@@ -252,7 +252,7 @@ class ConvexSet(Config, ABC):
         return None
 
     def settle(self, objective: Separable) -> Array | None:
-        """Find the least points of many objectives that charge each coordinate by itself, curved or not.
+        """Find the minimisers of many objectives that charge each coordinate by itself, curved or not.
 
         Parameters
         ----------
@@ -273,7 +273,7 @@ class ConvexSet(Config, ABC):
         return np.reshape(found, objective.x.shape)
 
     def _settle_together(self, objective: Separable) -> Array | None:
-        """Find the least points of objectives, where trade and balance take as many as these."""
+        """Find the minimisers of several objectives, if trade and balance take several at once."""
         if objective.is_linear:
             return self.trade(objective.x, objective.g, objective.rise, objective.fall)
         return self.balance(objective)

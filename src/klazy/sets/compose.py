@@ -196,7 +196,7 @@ class Intersection(ConvexSet):
         dims = sorted({s.dim for s in sets})
         if len(dims) > 1:
             raise InvalidInput(
-                f"The sets must have one dimension, got {dims}. Use Product for different coordinates."
+                f"The sets must have the same dimension, got {dims}. Use Product for different coordinates."
             )
         budget = integer(budget, "budget")
         self._keep(sets=sets, dim=dims[0], tol=positive(tol, "tol"), budget=budget)
@@ -356,7 +356,7 @@ class Intersection(ConvexSet):
             sides = join([sides, more.select(violated)])
 
     def _project_in_cycles(self, y: Array) -> Array:
-        """Find the nearest points by Dykstra's method, which needs nothing but the members' projections."""
+        """Find the nearest points by Dykstra's method, which needs only the members' projections."""
         others = self._members
         x = y.copy()
         corrections = [np.zeros_like(y) for _ in others]

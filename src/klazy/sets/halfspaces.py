@@ -143,7 +143,7 @@ def project_into_ball(project: Callable[[Array], Array], y: Array, center: Array
 def settle_in_ball(
     settle: Callable[[Separable], Array | None], objective: Separable, center: Array, radius: float
 ) -> Array | None:
-    r"""Find the least points in a ball and in another set, on which ``settle`` finds them; None if it does not know them.
+    r"""Find the minimisers in a ball and another set, on which ``settle`` finds them; None if it does not know them.
 
     A multiplier of the ball's constraint adds :math:`\tfrac{b}{2} \|u - c\|^2` to the objective. So the points are
     :math:`u(s)`, those of the objective with the curvature :math:`\kappa + b = 1 / s`, with the largest s for which they are
@@ -163,7 +163,7 @@ def settle_in_ball(
         bend = 1.0 / s[:, None]
         bent = settle(replace(part.take(rows), g=slope[rows] - bend * center, curvature=bend))
         if bent is None:
-            raise ArithmeticError("No least point was found.")
+            raise ArithmeticError("No minimiser was found.")
         return bent
 
     free = np.zeros_like(slope)

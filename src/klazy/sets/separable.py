@@ -1,4 +1,4 @@
-"""Objectives that charge each coordinate by itself, and the search for the multiplier that keeps their least point in a set."""
+"""Objectives that charge each coordinate by itself, and the search for the multiplier that keeps their minimiser in a set."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 from klazy.base.checks import Array
 from klazy.sets.totals import EPS
 
-ROOT_TURNS = 3000  # of a search for a root; where a function jumps, halving goes to the last bit
+ROOT_TURNS = 3000  # Most steps in a search for a root. Where a function jumps, halving goes to the last bit.
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class Separable:
         return replace(self, curvature=curvature, **parts)
 
     def respond(self, tilt: Array | float = 0.0, bend: float = 0.0) -> Array:
-        """Find the least point of all coordinates with ``<tilt, u> + bend/2 |u|^2`` added, without a set."""
+        """Find the minimiser of all coordinates with ``<tilt, u> + bend/2 |u|^2`` added, without a set."""
         curvature = self.curvature + bend
         slope = self.g + tilt
         if self.power and curvature == 0.0:
@@ -92,7 +92,7 @@ def find_root(excess: Callable[[float], float], low: float, high: float) -> floa
 
 
 def share_total(objective: Separable, total: float, low: Array, high: Array) -> Array:
-    """Find the least points among those with ``low <= u <= high`` whose coordinates sum to ``total``."""
+    """Find the minimisers among the points with ``low <= u <= high`` whose coordinates sum to ``total``."""
 
     def respond(tilt: Any) -> Array:
         return np.clip(objective.respond(tilt), low, high)

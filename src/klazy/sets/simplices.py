@@ -146,7 +146,7 @@ class Simplex(_Shares):
         return np.zeros(self.dim), np.full(self.dim, self.total)
 
     def trade(self, x: Array, g: Array, rise: Array, fall: Array) -> Array:
-        # Find the best point where coordinates pay: whoever gains by it gives all to the one that is cheapest to give to.
+        # Every coordinate that gains by it gives all it has to the one that is cheapest to give to.
         taken = g + rise
         target = int(taken.argmin())
         gives = g - fall > taken[target]
@@ -210,7 +210,7 @@ class CappedSimplex(_Shares):
         if (low > high).any():
             i = int(np.argmax(low > high))
             raise InvalidInput(f"floor[{i}] must be at most cap[{i}], {high[i]}, got {low[i]}.")
-        rounding = 1e-12 * max(np.abs(low).sum(), np.abs(high).sum())  # of caps that share a total evenly
+        rounding = 1e-12 * max(np.abs(low).sum(), np.abs(high).sum())  # Caps may share a total evenly.
         if not low.sum() - rounding <= total <= high.sum() + rounding:
             limits = f"the floors' sum {low.sum()} and the caps' sum {high.sum()}"
             raise InvalidInput(f"total must be between {limits}, got {total}.")

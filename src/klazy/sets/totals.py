@@ -11,7 +11,7 @@ import numpy as np
 from klazy.base.checks import Array
 
 EPS = float(np.finfo(np.float64).eps)
-SEARCH_TURNS = 200  # of a search in a bracket, and four more for every coordinate
+SEARCH_TURNS = 200  # Most steps of a search in a bracket; every coordinate adds four.
 SMALLEST_REST = 1e-300  # the total of the coordinates between their bounds, where rounding leaves nothing
 
 

@@ -301,7 +301,7 @@ def draw_bars(
     errors : dict of str to dict, optional
         The lower and the upper end of an interval, not distances, under the same keys; a bar may be without.
     log : bool, optional
-        Use a logarithmic axis; values that are not positive are shown too, for the axis is linear near zero. Default: False.
+        Use a logarithmic axis. It is linear near zero, so that values that are not positive are shown too. Default: False.
 
     Returns
     -------

@@ -64,7 +64,7 @@ def draw_snapshots(outline: Array, points: dict[str, Array]) -> "Figure":
         size = max(3.5, 8.0 - 1.5 * i)
         style = {"linestyle": "none", "markersize": size, "markeredgecolor": edge}
         ax.plot(*path.T, label=label, color=colour, marker=marker, zorder=3.0, **style)
-        # Arrows are bent, so that there and back are two, and each learner's more than those of the ones before.
+        # Bend arrows, so that a way there and back shows two, and bend those of each further learner more.
         bend = f"arc3,rad={0.12 * (i + 1)}"
         bent = ARROW | {"color": colour, "connectionstyle": bend, "shrinkA": 3.0, "shrinkB": 3.0}
         for tail, head in zip(path, np.roll(path, -1, axis=0), strict=True):

@@ -56,7 +56,7 @@ PROFILE_PERIODS = (2, 4, 8, 16)
 HEADROOMS = (0.5, 2.0)
 # Quantiles of demand are tried around the one that is best where moving is free, which is at least the first of these.
 QUANTILES = (0.05, 0.95)
-# What a learner of somebody else may ask for by the names of its arguments.
+# What another author's learner may ask for by the names of its arguments.
 OFFERED = ("domain", "movement", "family", "costs", "move_cost")
 
 Axes = dict[str, list[float]]
@@ -348,7 +348,7 @@ def import_own(names: Sequence[str], trust: bool) -> list[Contender]:
             made = getattr(import_module(module), attribute) if colon else load_installed(name)
         except InvalidInput:
             raise
-        # The module of somebody else may raise anything.
+        # The module of another author may raise anything.
         except Exception as failed:
             raise InvalidInput(f"{name} cannot be imported: {type(failed).__name__}: {failed}") from failed
         found.append(make_own(made, attribute or name))

@@ -147,7 +147,7 @@ class ResultStore:
             write_durably(self.folder / name, text.encode())
 
     def _lock_first(self) -> Any:
-        """Return the lock; reject a folder that another process does not release, for it may never do so."""
+        """Return the lock; reject a folder that another process holds, because it may never release it."""
         latest = time.monotonic() + LOCK_SECONDS
         while True:
             try:

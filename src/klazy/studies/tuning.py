@@ -1,7 +1,7 @@
 """Tune on one part of a trace, score on another: the same for all contenders.
 
-A :class:`Tunable` makes players from parameters. :func:`tune` finds the parameters with which it pays least on some rounds,
-:func:`score` measures what it pays on later ones, from where it has arrived. All of it works on arrays, of any game: a
+A :class:`Tunable` makes players from parameters. :func:`tune` finds the parameters with which it pays least on early rounds,
+:func:`score` measures what it pays on later ones, starting where it ended. All of it works on arrays, for any game: a
 function ``charge`` computes what points pay.
 """
 
@@ -476,7 +476,7 @@ def score(
     every: int = 1,
     report_progress: Callable[[float], object] = lambda fraction: None,
 ) -> list[Score]:
-    """Score tuned contenders on later rounds, from where they have arrived.
+    """Score tuned contenders on later rounds, starting where they ended.
 
     Parameters
     ----------

@@ -100,7 +100,7 @@ def certify(trace: Trace, u: ArrayLike) -> Certificate:
 
     with :math:`\delta_t = \|x_{t+1} - x_t\|`, and for k-lazyGD in both forms (so for GD and LazyGD) the state
     :math:`s_t = g_{\tau:t} + \sigma_t (\tfrac{u_{t+1} + u_t}{2} - x_\tau)` and the centre :math:`c_t = x_\tau`, the phase's
-    anchor; where a phase ends, less is charged, for its objective is at its minimum there. For :class:`MemoryGD`
+    anchor; where a phase ends, less is charged, because its objective is at its minimum there. For :class:`MemoryGD`
     :math:`s_t = \sigma_t (\tfrac{u_{t+1} + u_t}{2} - x_{t+1}) - n_{t+1}` and :math:`c_t = x_t`, with
     :math:`\sigma_t` in I; for :class:`CentredOMD` the same without n and with :math:`c_t = x_1`.
 
@@ -215,7 +215,7 @@ def bound_run(
     three = (sigma - before) / 2.0 * distance
     three[0] += sigma[0] / 2.0 * float(np.sum((u[0] - x[0]) ** 2))
     three[1:] += _price_jumps(form, x, u, sigma) - np.vecdot(h[1:-1], jump)
-    in_force = np.vecdot(h[1:], u - x[1:])  # of the hint that no gradient has answered yet
+    in_force = np.vecdot(h[1:], u - x[1:])  # the part of the hint whose gradient has not come yet
     G = float(size.max())
     R = learner.domain.reach(x[0])
     worst = np.minimum(G * delta, G * G / (2.0 * used)) + (sigma - before) / 2.0 * (2.0 * R) ** 2 + two

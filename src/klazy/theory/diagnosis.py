@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from klazy.show import Figure
 
 STILL = 1e-12  # relative to the set's size, a step below this is none
-SELDOM = 0.02  # of the rounds
+SELDOM = 0.02  # a share of the rounds
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,7 +36,7 @@ class Diagnosis:
         By how much the unconstrained point may shift without moving it.
     greedy_bound : array
         The length of the step before it is projected: :math:`\|g_t\| / \sigma_t` where sigma is constant or a phase begins;
-        else more, for a schedule also rescales the gradients of the phase. No step is longer.
+        else more, because a schedule also rescales the gradients of the phase. No step is longer.
     stability_bound : array
         Prop. 4, on l2 balls, within phases of GD, LazyGD and k-lazyGD.
     variance_bound : array

@@ -327,7 +327,7 @@ class SteadyAdaptive(_Adaptive[SteadyState]):
         return np.array([find_weight(y, n, self.T, self.pace) for y, n in pairs])
 
     def _mix(self, points: Array, evidence: Array) -> Array:
-        """Mix the longest alone, the longest two, and so on."""
+        """Return the point of the longest memory, the mixture of the two longest, and so on."""
         mixtures = [points[0]]
         for share, point in zip(self._shares(evidence).tolist(), points[1:], strict=True):
             mixtures.append((1.0 - share) * mixtures[-1] + share * point)

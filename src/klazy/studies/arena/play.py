@@ -47,7 +47,7 @@ APART += ("studies/results.py", "studies/arena/page.py", "studies/arena/table.py
 # Games in which rounds are timed, of different places if there are any, and runs of each of them.
 TIMED = 3
 TIMED_RUNS = 3
-# The gap of the optimum, and its iterations at most; the gap that is reached then is stored with it.
+# The gap to reach, and the most iterations for it. The gap that was reached is stored with the optimum.
 OPTIMUM_GAP = 1e-4
 OPTIMUM_ITERATIONS = 60_000
 ARENA_COUNTS = Counts(single=60, first=12, second=5)
@@ -78,8 +78,8 @@ def play_suite(
     Parameters
     ----------
     own : sequence of Contender, optional
-        Further contenders; :func:`compare` makes them from learners. They are played every time, for their code may have
-        changed.
+        Further contenders; :func:`compare` makes them from learners. They are played every time, because their code may
+        have changed.
     seed, quick, only, jobs, progress, suite
         As in :func:`compare`.
     out : Path, optional

@@ -13,11 +13,11 @@ from klazy.base.html import load_macros, show_card
 from klazy.studies.arena.suite import SUITE_VERSION, Entry
 from klazy.studies.contenders import FIXED, SELF_TUNING, TUNED, Contender
 
-# Of the spread of a game's costs, added to every cost above the optimum: less is not worth a ratio.
+# This share of the spread of a game's costs is added to every cost above the optimum: ratios of less mean nothing.
 FLOOR = 1e-3
-# Times the best tuned one, from where on a game counts as lost.
+# A game counts as lost from this multiple of the best tuned contender on.
 CLEARLY = 1.02
-# Times what never moving pays above the optimum, from where on a game is named.
+# A game is named from this multiple of what never moving pays above the optimum on.
 WORSE = 1.05
 # Per cent of the spread: a game in which never moving is nearer to the optimum has nothing to be gained.
 CONTENT = 1.0

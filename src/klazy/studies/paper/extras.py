@@ -101,7 +101,7 @@ def report_fallback(section: Section, settings: PaperSettings) -> None:
 
 
 def report_resonance(section: Section, settings: PaperSettings) -> None:
-    """Measure k-lazyGD with every slack at the printed sigma, where a clock may fall into step with the costs, and Decay."""
+    """Measure Decay, and k-lazyGD with every slack, at the printed sigma: a clock may fall into step with the costs."""
     slacks: np.ndarray = np.arange(1, 2001, 40 if settings.quick else 1)
     memories = np.unique(np.geomspace(1, 2000, 20 if settings.quick else 80).astype(int))
     for name, (_, _, sigma) in SEQUENCES.items():
@@ -166,7 +166,7 @@ def report_memories(section: Section, settings: PaperSettings) -> None:
 
 
 def report_beta_rules(section: Section, settings: PaperSettings) -> None:
-    """Measure both ensembles by rule for beta, with theory's grid of experts and with the paper's five."""
+    """Measure both ensembles for each rule for beta, with theory's grid of experts and with the paper's five."""
     rules = ("lemma", "tight", "authors", "self-tuned")
     for name in SEQUENCES:
         made = _repeat(f"ensemble-{name}", settings)

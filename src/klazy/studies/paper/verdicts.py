@@ -23,7 +23,9 @@ PAPER_FIGURES: dict[str, str] = REPORT_TEXT["figures"]
 Sections = Mapping[tuple[str, str], Stored]  # by part and preset
 Columns = Mapping[str, Array]
 TOLERANCE = 1e-9  # for rounding errors of regrets and points
-FALLBACK_FACTOR = 1.1  # of the regret of greedy experts alone: an ensemble within it has fallen back to them
+FALLBACK_FACTOR = (
+    1.1  # An ensemble within this times the regret of greedy experts alone has fallen back to them.
+)
 
 
 class Verdict(NamedTuple):

@@ -259,9 +259,9 @@ def _refuse(needs: str, got: Any, remedy: str = "Leave one of them out.") -> Inv
 def _choose_domain(domain: str | ConvexSet, dim: int, given: dict[str, Any]) -> ConvexSet:
     if isinstance(domain, ConvexSet):
         for name in given:
-            raise _refuse(f"{name} belongs to a domain by name", f"domain={domain}")
+            raise _refuse(f"{write_option(name)} needs a domain that is given by its name", domain)
         return domain
-    one_of(domain, "domain", tuple(SHAPES))
+    one_of(domain, write_option("domain"), tuple(SHAPES))
     for name in given:
         if name not in SHAPES[domain]:
             shapes = [shape for shape, names in SHAPES.items() if name in names]
@@ -315,7 +315,7 @@ def _choose_family(costs: str | Family, short: Any, excess: Any) -> Family:
             wanted = "costs must be a family whose rows have one number per coordinate"
             raise _refuse(wanted, costs, "Play it with run(learner, family.costs(rows)).")
         return costs
-    one_of(costs, "costs", tuple(COSTS))
+    one_of(costs, write_option("costs"), tuple(COSTS))
     if costs != "pinball":
         return COSTS[costs]()
     shortage = _check_unit_cost(short, "short")

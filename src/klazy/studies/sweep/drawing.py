@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 AXIS_COLUMNS = ("k", "m", "kappa", "sigma", "c", "length", "phases", "period", "settled", "T", "dim")
 AXIS_COLUMNS += ("move_cost",)
-PANELS = 12  # of a figure
+PANELS = 12  # in one figure, at most
 LOG_RATIO = 8.0  # the ratio of the largest to the least value from which on an axis is logarithmic
 Figures = Iterator[tuple[str, "show.Figure"]]
 

@@ -232,7 +232,7 @@ def _name_devices(player: TaskPlayer) -> str:
 
 
 def _play_by_workers(tasks: Sequence[Task], workers: Workers) -> Iterator[tuple[Task, TaskResult]]:
-    """Yield results in any order; a run that ends its worker is found by halves, and has that as its error."""
+    """Yield results in any order; a run that ends its worker is found by halving, and gets that as its error."""
     left = {task.first: task for task in tasks}
     try:
         for result in workers.map_unordered(play_task, tasks):

@@ -24,8 +24,8 @@ from klazy.base.options import write_option
 from klazy.studies.sweep import catalogue
 from klazy.studies.sweep.catalogue import CatalogueEntry, Cell
 
-CURVE_POINTS = 200  # of a curve
-MOST_VALUES = 100_000  # of a grid
+CURVE_POINTS = 200  # in one curve
+MOST_VALUES = 100_000  # in one grid
 LARGEST_INTEGER = 2**63 - 1  # integer that a column holds
 SHOWN_LETTERS = 200  # letters of a value in a message
 REMEDY = "`klazy sweep --init` shows a study with every key."

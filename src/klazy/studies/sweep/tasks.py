@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from polars import Series
 
 SEVERAL = 4  # sequences per worker, from which on none is split
-MOST_RUNS = 20_000_000  # of a study
+MOST_RUNS = 20_000_000  # in one study
 HEAVY = 64  # plain runs take about as long as one of an ensemble
 
 
