@@ -1,5 +1,6 @@
 """Settings shared by all tests: reproducible property tests, and klazy's names in every doctest."""
 
+import gc
 import os
 import shutil
 import signal
@@ -39,6 +40,13 @@ def pytest_collection_modifyitems(items):
             item.add_marker(
                 pytest.mark.xdist_group(item.originalname if domain is None else kernels_of(domain))
             )
+
+
+def pytest_collection_finish(session):
+    """Collect garbage seldom, and never among tests and modules: a compiler makes millions of objects that live for long."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(100_000, 20, 20)
 
 
 def kernels_of(domain):

@@ -160,7 +160,7 @@ def test_any_array_of_numbers_will_do(make):
     frozen.setflags(write=False)
     strided = np.arange(1.0, 6.0).repeat(2)[::2]
     for g in (whole.tolist(), tuple(frozen.tolist()), whole, whole.astype(np.float32), strided, frozen):
-        agent = kl.Agent(make(kl.L2Ball(5), 9.0))
+        agent = kl.Agent(make(kl.Simplex(5), 9.0))
         agent.update(g)
         ends.append(agent.update(g).tolist())
     assert all(end == ends[0] for end in ends)

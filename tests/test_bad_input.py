@@ -308,7 +308,7 @@ REJECTED = {
     ),
     "state.x must have shape (3,), got (2,).": (lambda: kl.run(GD, G, state=kl.GD(kl.L2Ball(2), 1.0).init())),
     "costs must be those of the run, with T=4 and dim=3, got LinearCosts(T=1, dim=3).": (
-        lambda: kl.regret(kl.run(GD, G), G, costs=G[:1])
+        lambda: kl.regret(kl.run(GD, G, engine="step"), G, costs=G[:1])
     ),
     "u must have finite costs, got inf in round 1.": (
         lambda: kl.regret(kl.run(kl.GD(kl.L2Ball(3, 1.0, [2.0, 2.0, 2.0]), 1.0), STEEP), [1.0, 2.0, 2.0])
@@ -405,9 +405,9 @@ def test_rejected_with_a_sentence_that_helps(message):
 def test_a_kernel_finds_what_is_not_finite_by_itself(value, engine, sigma):
     """Bare arrays are not searched before the run: the costs show every NaN and inf, even where x is zero."""
     for learner in (
-        kl.GD(kl.L2Ball(5), sigma),
+        kl.GD(kl.L1Ball(5), sigma),
         kl.MemoryGD(kl.L2Ball(5), sigma, memory=kl.memories.Full()),
-        kl.KLazyFTRL(kl.L1Ball(5), sigma, k=2),
+        kl.KLazyFTRL(kl.L2Ball(5), sigma, k=2),
     ):
         with pytest.raises(ValueError, match=re.escape(f"g[2, 1] must be a finite number, got {value}.")):
             kl.run(learner, holes(value, d=5), engine=engine)

@@ -182,11 +182,12 @@ def test_clipping_is_what_clipped_gradients_would_do(engine, G, seed):
 
 @pytest.mark.parametrize("engine", ["compiled", "step"])
 def test_a_refused_gradient_or_hint_changes_nothing(engine):
-    learner = kl.MemoryGD(kl.L2Ball(2), 2.0, memory=kl.memories.Full())
+    learner = kl.MemoryGD(kl.L2Ball(5), 2.0, memory=kl.memories.Full())
     agent = kl.Agent(learner, engine=engine, guards=kl.Guards(G=1.0))
-    agent.update([0.6, 0.8])
+    agent.update([0.6, 0.8, 0.0, 0.0, 0.0])
     before = repr(agent.explain())
-    for arguments, name in ((([3.0, 4.0],), "g"), (([0.0, 1.0], [3.0, 4.0]), "hint")):
+    large = [3.0, 4.0, 0.0, 0.0, 0.0]
+    for arguments, name in (((large,), "g"), (([0.0, 1.0, 0.0, 0.0, 0.0], large), "hint")):
         with pytest.raises(
             ValueError,
             match=rf"\|{name}\| must be at most G=1.0, got 5.0. Leave the round out, or use above='clip'.",
@@ -461,8 +462,12 @@ REFUSED = {
         lambda: in_whole_numbers(kl.Box(0.2, 0.8))
     ),
     "guards must be Guards, got 3. Use Guards(per_round=0.1).": lambda: kl.Agent(GD, guards=3),  # pyright: ignore
-    "freeze needs an agent with guards. Build it with guards=Guards().": lambda: kl.Agent(GD).freeze(),
-    "switching needs an agent with guards. Build it with guards=Guards().": lambda: kl.Agent(GD).switching,
+    "freeze needs an agent with guards. Build it with guards=Guards().": lambda: kl.Agent(
+        GD, engine="step"
+    ).freeze(),
+    "switching needs an agent with guards. Build it with guards=Guards().": lambda: (
+        kl.Agent(GD, engine="step").switching
+    ),
     "up must have shape (3,), got (2,).": (
         lambda: kl.Agent(GD, guards=kl.Guards(movement=kl.AsymmetricMovement(up=[1.0, 2.0])))
     ),

@@ -115,7 +115,7 @@ class TestTrace:
         np.testing.assert_array_equal(frame["x_2"].to_numpy(), trace.x[:, 1])
 
     def test_says_what_was_not_recorded(self):
-        lean = kl.run(kl.GD(kl.L2Ball(1), 1.0), np.ones((3, 1)), record="totals")
+        lean = kl.run(kl.GD(kl.L2Ball(1), 1.0), np.ones((3, 1)), engine="step", record="totals")
         with pytest.raises(
             AttributeError, match=r"Trace\.hitting needs record='costs', got record='totals'; run it again so"
         ):

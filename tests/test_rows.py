@@ -207,7 +207,7 @@ def test_rows_of_many_kinds_say_the_same():
 def test_a_decision_may_have_names_of_its_own(tmp_path):
     box = kl.Box([0.0, 0.0], [9.0, 9.0])
     columns = {"demand_eu": "servers_eu", "demand_us": "servers_us"}
-    agent = kl.Agent(kl.GD(box, 1.0), costs=kl.Pinball(2.0), columns=columns, movement="l1")
+    agent = kl.Agent(kl.GD(box, 1.0), costs=kl.Pinball(2.0), columns=columns, movement="l1", engine="step")
     assert agent.observe({"demand_us": 0.0, "demand_eu": 5.0}) == {"servers_eu": 2.0, "servers_us": 0.0}
     agent.save(tmp_path / "agent.json")
     assert kl.Agent.load(tmp_path / "agent.json").decision == agent.decision
@@ -274,14 +274,14 @@ MISUSES = {
         "The agent's costs are Linear(), so it takes rows. Use observe(row), or update(g, "
         "gradient=True) if g is a gradient."
     ):
-        lambda: kl.Agent(kl.GD(SIMPLEX, 2.0), costs=kl.Linear()).update(ROWS[0]),
+        lambda: kl.Agent(kl.GD(SIMPLEX, 2.0), costs=kl.Linear(), engine="step").update(ROWS[0]),
     "The agent's costs are Quadratic(), so it takes rows. Use observe(row).":
-        lambda: kl.Agent(kl.LastValue(SIMPLEX, family=kl.Quadratic())).update(ROWS[0], gradient=True),
+        lambda: kl.Agent(kl.LastValue(SIMPLEX, family=kl.Quadratic()), engine="step").update(ROWS[0], gradient=True),
     (
         "The agent has no costs, so a row means nothing to it. Build it with costs=Linear(), for "
         "example, or give it gradients with update(g)."
     ):
-        lambda: kl.Agent(kl.GD(SIMPLEX, 2.0)).observe(ROWS[0]),
+        lambda: kl.Agent(kl.GD(SIMPLEX, 2.0), engine="step").observe(ROWS[0]),
     (
         "costs must be a cost family, got LinearCosts(T=12, dim=3). Use costs=Linear(), the costs "
         "without their data."
@@ -308,7 +308,7 @@ MISUSES = {
     "origin must be a dict of plain values, got [].":
         lambda: kl.Agent(kl.GD(SIMPLEX, 2.0), origin=[]),  # pyright: ignore[reportArgumentType]
     "hitting needs costs. Build the agent with costs=Linear(), for example.":
-        lambda: kl.Agent(kl.GD(SIMPLEX, 2.0)).hitting,
+        lambda: kl.Agent(kl.GD(SIMPLEX, 2.0), engine="step").hitting,
 }  # fmt: skip
 
 
@@ -449,7 +449,7 @@ class TestForecasts:
             np.testing.assert_array_equal(again.x, state.x)
 
     def test_of_a_learner_that_takes_none_is_refused_and_so_is_a_bad_one(self):
-        agent = kl.Agent(kl.GD(SIMPLEX, 2.0), costs=kl.Linear(), columns=COLUMNS)
+        agent = kl.Agent(kl.GD(SIMPLEX, 2.0), costs=kl.Linear(), columns=COLUMNS, engine="step")
         with pytest.raises(
             InvalidInput,
             match=(
@@ -459,7 +459,10 @@ class TestForecasts:
         ):
             agent.observe(name_row(ROWS[0]), name_row(ROWS[1]))
         agent = kl.Agent(
-            kl.MemoryGD(SIMPLEX, 2.0, memory=kl.memories.Full()), costs=kl.Linear(), columns=COLUMNS
+            kl.MemoryGD(SIMPLEX, 2.0, memory=kl.memories.Full()),
+            costs=kl.Linear(),
+            columns=COLUMNS,
+            engine="step",
         )
         with pytest.raises(
             InvalidInput,

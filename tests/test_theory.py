@@ -377,7 +377,7 @@ class TestDiagnosis:
         )
 
     def test_warns_where_laziness_cannot_matter_and_where_assumptions_fail(self):
-        quiet = kl.run(kl.KLazyGD(kl.L2Ball(3), 500.0, k=9), gradients(0, 80, 3))
+        quiet = kl.run(kl.KLazyGD(kl.L2Ball(3), 500.0, k=9), gradients(0, 80, 3), engine="step")
         found = quiet.diagnose(G=0.5, R=0.01)
         assert len(found.warnings) == 3
         assert "almost never binds" in str(found)
