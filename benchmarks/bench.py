@@ -500,7 +500,7 @@ def table() -> str:
             "\n".join(of_ensembles(folder)),
             "## auto",
             "Microseconds on this machine, the least of five. The aims at d = 5: 3 in `run`, 10 an `Agent.update`. On the l2 "
-            "ball a move is a search over an angle, and has no closed form. Beyond 64 dimensions `auto` looks for no season.",
+            "ball a move is a search over one number, and has no closed form. Beyond 64 dimensions `auto` looks for no season.",
             "\n".join(of_auto()),
             "### Every set, movement and cost, d = 5",
             "Microseconds a round of `auto` in `run`, over noisy phases and over a season of 24 rounds, at a price of 1. "
