@@ -17,7 +17,7 @@ from klazy.cli.terminal import say
 from klazy.live.agent import Agent
 
 # Seconds for agents to end the round that they are in.
-STOP_SECONDS = 10.0
+PLANT_SECONDS = 10.0
 # Seconds between two looks whether all agents have ended.
 GLANCE_SECONDS = 0.5
 
@@ -104,7 +104,7 @@ def run_plant(context: typer.Context, file: Path) -> None:
         except Ended:
             stopped.set()
         for thread in threads:
-            thread.join(STOP_SECONDS)
+            thread.join(PLANT_SECONDS)
     if failed:
         raise typer.Exit(1)
 

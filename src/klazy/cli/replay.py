@@ -33,7 +33,7 @@ BY_COLUMN = (
     "ramp_down",
 )
 # Options that may name an object of the user.
-OWN = ("domain", "costs", "movement")
+CLASS_OPTIONS = ("domain", "costs", "movement")
 # Options that are not klazy.replay's.
 OF_THE_COMMAND = ("trace", "hold", "per_round", "html", "emit", "contender", "emit_at", "as_json")
 OF_THE_COMMAND += feeds.FEED_OPTIONS
@@ -149,7 +149,7 @@ def replay(
             _check_writable(file)
     options = {name: value for name, value in context.params.items() if name not in OF_THE_COMMAND}
     options |= {name: _read_numbers(options[name], name) for name in BY_COLUMN}
-    options |= {name: find_own(options[name]) for name in OWN if ":" in (options[name] or "")}
+    options |= {name: find_own(options[name]) for name in CLASS_OPTIONS if ":" in (options[name] or "")}
     options |= {"move_cost": read_move_costs(move_cost), "baseline": _read_baseline(baseline)}
     if hold != 1 or per_round is not None:
         options["guards"] = Guards(hold=hold, per_round=per_round)

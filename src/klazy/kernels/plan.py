@@ -14,15 +14,15 @@ from klazy.kernels.regression import eliminate
 from klazy.kernels.season import find_period
 from klazy.kernels.slots import WIDTH, D
 
-SQUARE = PLAN_FEATURES * PLAN_FEATURES
-SHORT = REGRESSION_SLOTS.bit_length() - 1
+FEATURE_SQUARE = PLAN_FEATURES * PLAN_FEATURES
+SHORT_SEGMENTS = REGRESSION_SLOTS.bit_length() - 1
 # Places of the arrays that do not grow with the dimension, counted from the end of the means.
-SQUARES = 0
-MISSES = SQUARES + PLAN_SEGMENTS
+SQUARES_PLACE = 0
+MISSES = SQUARES_PLACE + PLAN_SEGMENTS
 SPREADS = MISSES + PLAN_SEGMENTS
 PRODUCTS = SPREADS + PLAN_SEGMENTS
 MATRICES = PRODUCTS + PLAN_SEGMENTS * PLAN_FEATURES
-COEFFICIENTS = MATRICES + PLAN_SEGMENTS * SQUARE
+COEFFICIENTS = MATRICES + PLAN_SEGMENTS * FEATURE_SQUARE
 COUNTS = COEFFICIENTS + PLAN_SEGMENTS * PLAN_FEATURES
 DISTRIBUTION = COUNTS + PLAN_BINS
 FORESIGHT = DISTRIBUTION + PLAN_BINS + 1
@@ -73,7 +73,7 @@ def find_sums(known, d, t):
 
 def count_apart(j):
     """Return how many rounds are between two in which a segment learns."""
-    return 1 << max(j - SHORT, 0)
+    return 1 << max(j - SHORT_SEGMENTS, 0)
 
 
 def find_start(j):
@@ -180,7 +180,7 @@ def learn_segment(known, n, j, d):
         now = find_sums(known, d, n)
         shared = find_shared(known, d)
         products = pointer(shared, PRODUCTS + j * PLAN_FEATURES)
-        matrix = pointer(shared, MATRICES + j * SQUARE)
+        matrix = pointer(shared, MATRICES + j * FEATURE_SQUARE)
         square = 0.0
         targets = local(PLAN_FEATURES)
         for a in range(PLAN_FEATURES):
@@ -190,7 +190,7 @@ def learn_segment(known, n, j, d):
             square += target * target
             for a in range(PLAN_FEATURES):
                 targets[a] += slot[i * REMEMBERED + a] * target
-        shared[SQUARES + j] += square
+        shared[SQUARES_PLACE + j] += square
         for a in range(PLAN_FEATURES):
             products[a] += targets[a]
             for b in range(a + 1):
@@ -230,14 +230,14 @@ def solve_segment(known, n, j, d):
     apart = count_apart(j)
     pairs = n // apart - (1 << j) // apart
     shared = find_shared(known, d)
-    square = shared[SQUARES + j]
+    square = shared[SQUARES_PLACE + j]
     if pairs > 0 and square > codes.SMALLEST_VARIATION:
         rounds = min((1 << j) - find_start(j), REGRESSION_SLOTS // 2)
         ridge = rounds * (square / (pairs * d))
-        rows = local(SQUARE)
+        rows = local(FEATURE_SQUARE)
         b = local(PLAN_FEATURES)
-        for at in range(SQUARE):
-            rows[at] = shared[MATRICES + j * SQUARE + at]
+        for at in range(FEATURE_SQUARE):
+            rows[at] = shared[MATRICES + j * FEATURE_SQUARE + at]
         for c in range(PLAN_FEATURES):
             rows[c * PLAN_FEATURES + c] += ridge
             b[c] = shared[PRODUCTS + j * PLAN_FEATURES + c]

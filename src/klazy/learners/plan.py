@@ -22,7 +22,7 @@ LENGTHS = ENDS - STARTS
 # How far ahead the round in the middle of a segment is, for which its forecast is tested.
 LAGS = (STARTS + ENDS + 1) // 2
 # Segments of up to SLOTS rounds ahead learn in every round, others when an eighth of their way has passed.
-SPACINGS = np.maximum(ENDS // SLOTS, 1)
+SEGMENT_SPACINGS = np.maximum(ENDS // SLOTS, 1)
 EDGES = codes.PLAN_LOW + codes.PLAN_BIN * np.arange(PLAN_BINS + 1)
 
 
@@ -134,7 +134,7 @@ class Plan:
             period = self.given
         elif period == 0:
             period = int(known[codes.PLAN_PERIOD])
-        due = np.flatnonzero(n % SPACINGS == 0).tolist()
+        due = np.flatnonzero(n % SEGMENT_SPACINGS == 0).tolist()
         for j in due:
             self._learn(known, n, j)
         for j in due:
@@ -153,7 +153,7 @@ class Plan:
                 forecast += coefficient * feature
             self.read(known, "forecasts")[:, j] = forecast
             if j in due:
-                slot = self.read(known, "slots")[j, n // SPACINGS[j] % SLOTS]
+                slot = self.read(known, "slots")[j, n // SEGMENT_SPACINGS[j] % SLOTS]
                 slot[:] = np.column_stack((features, forecast))
         return known
 
@@ -178,7 +178,7 @@ class Plan:
         """Add the pair of features and target that ends with round n."""
         past = n - ENDS[j]
         if past > 0:
-            features = self.read(known, "slots")[j, past // SPACINGS[j] % SLOTS, :, :-1]
+            features = self.read(known, "slots")[j, past // SEGMENT_SPACINGS[j] % SLOTS, :, :-1]
             ring = self.read(known, "ring")
             before = ring[past % self.rows]
             target = (ring[n % self.rows] - ring[(n - LENGTHS[j]) % self.rows]) / LENGTHS[j] - before / past
@@ -191,7 +191,7 @@ class Plan:
         """Compare round n with what was forecast for it."""
         past = n - LAGS[j]
         if past > 0:
-            errors = roots - self.read(known, "slots")[j, past // SPACINGS[j] % SLOTS, :, -1]
+            errors = roots - self.read(known, "slots")[j, past // SEGMENT_SPACINGS[j] % SLOTS, :, -1]
             spreads = self.read(known, "spreads")
             counts = self.read(known, "counts")
             if spreads[j] > 0.0:
@@ -200,13 +200,13 @@ class Plan:
                     counts[int(min(max(place, 0.0), PLAN_BINS - 1.0))] += 1.0
             misses = self.read(known, "misses")
             misses[j] += np.cumsum(np.abs(errors))[-1]
-            tests = n // SPACINGS[j] - LAGS[j] // SPACINGS[j]
+            tests = n // SEGMENT_SPACINGS[j] - LAGS[j] // SEGMENT_SPACINGS[j]
             spreads[j] = codes.PLAN_SPREAD * (misses[j] / (tests * self.dim))
 
     def _solve(self, known: Array, n: int) -> None:
         """Find the coefficients of all segments."""
         for j in range(PLAN_SEGMENTS):
-            pairs = n // SPACINGS[j] - ENDS[j] // SPACINGS[j]
+            pairs = n // SEGMENT_SPACINGS[j] - ENDS[j] // SEGMENT_SPACINGS[j]
             square = self.read(known, "squares")[j]
             if pairs > 0 and square > codes.SMALLEST_VARIATION:
                 ridge = min(LENGTHS[j], SLOTS // 2) * (square / (pairs * self.dim))

@@ -29,7 +29,7 @@ FIELD_RULES = {
     "model_type": "must be an object",
 }
 # The status of an error of klazy's, the first one that fits.
-STATUSES = {StoreFailed: 503, Overtaken: 409, InvalidInput: 422}
+ERROR_STATUSES = {StoreFailed: 503, Overtaken: 409, InvalidInput: 422}
 # When to send a request again that may succeed then.
 SOON = {"Retry-After": "1"}
 
@@ -61,7 +61,7 @@ def explain_failure(failed: Exception) -> Problem:
     """Return the problem that an exception is answered with."""
     if isinstance(failed, Problem):
         return failed
-    for kind, status in STATUSES.items():
+    for kind, status in ERROR_STATUSES.items():
         if isinstance(failed, kind):
             return Problem(status, str(failed), headers=SOON if status == 503 else None)
     return Problem(500, "The service failed; its log says why. Nothing was changed.")

@@ -11,9 +11,9 @@ import httpx
 from klazy.base.checks import InvalidInput
 from klazy.sinks.base import Decision
 
-TIMEOUT_SECONDS = 10.0
+POST_SECONDS = 10.0
 # The headers of the signature, of the time that it covers, and of the id by which a receiver knows a repeated post.
-SIGNATURE = "Klazy-Signature"
+SIGNATURE_HEADER = "Klazy-Signature"
 TIMESTAMP = "Klazy-Timestamp"
 ROUND_ID = "Idempotency-Key"
 
@@ -88,6 +88,6 @@ class Webhook:
         name = f"{decision.agent}/{decision.round}/{decision.status}"
         headers = {"Content-Type": "application/json", TIMESTAMP: now, ROUND_ID: name}
         if self._secret is not None:
-            headers[SIGNATURE] = sign(self._secret, now, body)
-        httpx.post(self._url, content=body, headers=headers, timeout=TIMEOUT_SECONDS).raise_for_status()
+            headers[SIGNATURE_HEADER] = sign(self._secret, now, body)
+        httpx.post(self._url, content=body, headers=headers, timeout=POST_SECONDS).raise_for_status()
         self._last = content

@@ -17,7 +17,7 @@ TIME = "time"
 SOURCES_GROUP = "klazy.sources"
 # A source that is away is asked again after this many seconds, or after a step if that is shorter.
 RETRY_SECONDS = 10.0
-SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0, "w": 604_800.0}
+UNIT_SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0, "w": 604_800.0}
 _PART = re.compile(r"(\d+(?:\.\d+)?)(ms|[smhdw])")
 
 
@@ -198,7 +198,7 @@ def parse_span(text: str, name: str = "span") -> float:
     (5400.0, 0.25, 60.0)
     """
     parts = _PART.findall(text)
-    seconds = sum(float(count) * SECONDS[unit] for count, unit in parts)
+    seconds = sum(float(count) * UNIT_SECONDS[unit] for count, unit in parts)
     if "".join(count + unit for count, unit in parts) != text:
         try:
             seconds = float(text)
