@@ -347,7 +347,7 @@ class _KernelCache(caching.NullCache):
         target_context.refresh()
         try:
             content = _verify_checksum(_read_trusted(self._find_path(sig, target_context.codegen())))
-        except (OSError, RuntimeError):  # of pathlib, where there is no home
+        except (OSError, RuntimeError):  # pathlib raises it where there is no home
             return None
         if content is None:
             return None
@@ -469,7 +469,7 @@ def clear_kernels() -> int:
         with suppress(FileNotFoundError):  # another process was quicker
             file.unlink()
             removed += 1
-    for partial in cache_folder().glob(f"{_KERNEL_FILES}.*.nbp"):  # of a process that was killed
+    for partial in cache_folder().glob(f"{_KERNEL_FILES}.*.nbp"):  # A killed process leaves these behind.
         with suppress(OSError):
             if time.time() - partial.stat().st_mtime > _ABANDONED:
                 partial.unlink()

@@ -15,7 +15,7 @@ L1_BALL = 1  # radius, centre[d]
 BOX = 2  # lower[d], upper[d]
 SIMPLEX = 3  # total
 CAPPED_SIMPLEX = 4  # total, floor[d], cap[d]
-# of a product: the number of parts, then (code, first coordinate, end, first parameter) of each, then their parameters
+# A product: the number of parts, then (code, first coordinate, end, first parameter) of each, then their parameters
 PRODUCT = 5
 
 # how an ensemble finds its rate
@@ -52,14 +52,14 @@ MOVE_FEE = 3  # tolerance
 MOVE_SQUARED = 4
 MOVE_IMPACT = 5  # scale[d]
 
-RESOLUTION = 1e-12  # of losses, relative to the largest products in them
+RESOLUTION = 1e-12  # Losses are exact to this share of the largest products in them.
 SMALLEST_VARIATION = 1e-150  # below it an ensemble has no rate, so that no rate overflows
 
 # ---- places
 
 LANES = 8  # rows side by side in a block, up to UNROLLED_DIM; beyond, a block is one row
 LINE = 8  # numbers in a line of the processor's cache
-MOMENTS = 2  # of a coordinate at most: vectors of what a rule averages, and of the first scratch of a round
+MOMENTS = 2  # Most vectors of what a rule averages, and of the first scratch of a round.
 MOVE_ROOM = 4  # vectors of the second scratch of a round
 SCRATCH = (
     1 + MOMENTS + MOVE_ROOM + MOMENTS
@@ -70,7 +70,7 @@ UNROLLED_DIM = 8  # up to this dimension kernels know it as a constant, so that 
 T = 0
 ENERGY = 1
 OLD_SIGMA = 2
-SIGMA = 3  # of a constant schedule; else what multiplies the sigmas that a batch shares
+SIGMA = 3  # The sigma of a constant schedule; else what multiplies the sigmas that a batch shares.
 STEP = 4  # 1 / SIGMA
 DIM = 5
 START = 6  # the round in which the next phase starts
@@ -146,9 +146,9 @@ SEASON_MEMORY = 2048  # rounds over which autocovariances are averaged
 SEASON_EVERY = 32  # rounds between two searches for a period
 SEASON_PROMINENT = 0.1  # how far a correlation must rise at the least
 SEASON_ERRORS = 4.0  # and in standard errors
-SEASON_KEEPS = 0.8  # of the highest rise: a shorter or present period with as much is preferred
+SEASON_KEEPS = 0.8  # A shorter or present period with this share of the highest rise is preferred.
 SEASON_EQUAL = 1e-9  # correlations that differ by less are equal
-SEASON_PARTS = 4  # of a period, of at most SEASON_ROWS of it: the far end of a plan is made anew after each
+SEASON_PARTS = 4  # Parts of a period, or of SEASON_ROWS of it: the far end of a plan is made anew after each.
 
 # the vector of a regression: these numbers, then the arrays that klazy.learners.regression lists
 REGRESSION_SEEN = 0  # rounds
@@ -158,9 +158,9 @@ REGRESSION_HEAD = 3
 REGRESSION_BANDS = 11  # features: windows of 1, 2, 4, ..., 1024 rounds
 REGRESSION_HORIZONS = 8  # 2, 4, 8, ..., 256 rounds
 REGRESSION_SLOTS = 8  # rounds that are remembered for each spacing of pairs
-REGRESSION_GROWTH = 1.02  # of the rounds, from one solution to the next
+REGRESSION_GROWTH = 1.02  # Rounds grow by this factor from one solution to the next.
 REGRESSION_LEAST = (
-    1e-9  # of a ridge, relative to all squared features: targets of long horizons may yet be all alike
+    1e-9  # A ridge, relative to all squared features: targets of long horizons may yet be all alike.
 )
 
 # the vector of a plan: these numbers, then the arrays that klazy.learners.plan lists
@@ -170,20 +170,20 @@ PLAN_GIVEN = 2  # the period if it was given, else 0
 PLAN_ROWS = 3  # rounds in the ring, a power of two
 PLAN_PERIOD = 4  # a long period that it has found itself, 0 while there is none
 PLAN_HEAD = 5
-PLAN_SEGMENTS = 9  # of the rounds ahead: 1, 2, 3 to 4, 5 to 8, ..., 129 to 256
+PLAN_SEGMENTS = 9  # Parts of the rounds ahead: 1, 2, 3 to 4, 5 to 8, ..., 129 to 256.
 PLAN_FEATURES = REGRESSION_BANDS + 1
 PLAN_PERIODS = 4  # over which the season is averaged
-PLAN_LEAST_ROWS = 4096  # in the ring
+PLAN_LEAST_ROWS = 4096  # rows in the ring, at least
 PLAN_NUMBERS = 65536  # in a longer ring, unless a single period needs more
 PLAN_STRIDE = 4  # rounds that are taken together when it looks for a long period
-PLAN_BINS = 112  # of errors, each an eighth wide; the first begins at PLAN_LOW
+PLAN_BINS = 112  # Bins of errors, each an eighth wide; the first begins at PLAN_LOW.
 PLAN_BIN = 0.125
 PLAN_LOW = -6.0
 PLAN_PRIOR = 20.0  # errors that are counted as if they had been seen
-PLAN_SPREAD = 1.2533  # of a normal number's mean size is its standard deviation
-PLAN_SHARPEST = 1e-6  # of the box: no forecast counts as better
-PLAN_NEAR = 1e-3  # of a standard deviation is how exactly a level is found
-PLAN_TURNS = 60  # in this search at most
+PLAN_SPREAD = 1.2533  # The standard deviation of a normal number, in multiples of its mean size.
+PLAN_SHARPEST = 1e-6  # A share of the box: no forecast counts as better.
+PLAN_NEAR = 1e-3  # A level is found to this share of a standard deviation.
+PLAN_TURNS = 60  # Most steps of this search.
 
 
 def constant_dim(d: int) -> int:

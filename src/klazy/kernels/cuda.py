@@ -110,7 +110,7 @@ else:
 
     WARP = 32
     config.CUDA_LOW_OCCUPANCY_WARNINGS = 0  # a small batch is no mistake
-    SHARED_SPACE = 3  # in which the GPU addresses what threads share
+    SHARED_SPACE = 3  # the address space that threads share
     _ALL = 0xFFFFFFFF
 
     # As on a processor; only Numba's registries differ.
@@ -226,7 +226,7 @@ else:
         return cuda.threadIdx.x
 
 
-WARPS = 1  # of a block; a kernel chooses
+WARPS = 1  # Warps of a block; a kernel chooses.
 SURVEYED = 4  # numbers of a warp in a survey
 
 

@@ -6,7 +6,7 @@ largest entry first keeps the threshold exact for points far outside the set. A 
 point, scratch, the dimension, the set's parameters, and the previous round's ``shift + theta`` (or -inf). A coordinate gets
 ``(y[i], u[i], i, d, p, shift, theta)``.
 
-The move that pays is the least point of a forecast cost and of the way there, the twin of klazy.learners.prox and of what
+The move that pays minimises a forecast cost plus the cost of moving there: the twin of klazy.learners.prox and of what
 sets know (``tangent``, ``trade`` and ``balance``). These parts get the point ``x``, a vector ``y``, scratch ``u`` of MOVE_ROOM
 vectors, the dimension and the set's parameters. ``trade`` and ``balance`` also get the prices of a unit up and of a unit down,
 write the next point into the first vector of ``u``, and return which runs move; where none does, ``u`` is not read.

@@ -76,7 +76,7 @@ def _fleet_kernel() -> Any:
 def play_fleet(kernel: Any, memory: Array, g: Array, which: np.ndarray, x: slice) -> Array | None:
     """Play one round of the learners in the rows ``which`` of ``memory`` with a kernel, and return their next points.
 
-    None, and nothing changes, if a gradient does not fit. ``x`` is the place of the point in a row.
+    If a gradient does not fit, return None and change nothing. ``x`` is the place of the point in a row.
     """
     out = np.empty_like(g)
     if config.DISABLE_JIT:

@@ -22,7 +22,7 @@ def store(v, i, value):
 
 
 def peek(v, i):
-    """Return place ``i`` as a plain number, where all runs of the lane have the same."""
+    """Return place ``i`` as a plain number; all runs of the lane must have the same there."""
     return v[i]
 
 

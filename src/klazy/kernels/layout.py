@@ -261,7 +261,7 @@ class EnsembleLayout:
         else:
             self.lanes = fill_lanes(range(len(learner.experts)), width)
         self.first = codes.first_block(self.d)
-        self.size = self.lanes.size * count_row(learner.experts)  # of its blocks
+        self.size = self.lanes.size * count_row(learner.experts)  # the numbers of its blocks
         self.rules = tuple(sorted({RULE_CODES[expert.rule] for expert in learner.experts}))
         self.model = learner.init()  # the form of its states
 

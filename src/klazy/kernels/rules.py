@@ -298,7 +298,7 @@ LOW = 6  # for demands
 HIGH = 7
 SHORT = 8
 EXCESS_PRICE = 9
-PERIODS = KEPT  # of experts that smooth nothing: any number from 1 on will do there
+PERIODS = KEPT  # Experts that smooth nothing have it here: any number from 1 on will do.
 AHEAD = PACE
 SEASONAL_GIVEN = N1
 EQUAL = 1e-13  # as in klazy.learners.prox
@@ -406,7 +406,7 @@ def target_fee(x, s, y, u, d, p):
 
 
 def face(x, s, y, d, sign):
-    """Write the way from x to the target, or back from it, into y."""
+    """Write the step from x to the target, or back from it, into y."""
     n2 = load(s, N2)
     for i in range(d):
         store(y, i, (load(y, i) / n2 - load(x, i)) * sign)

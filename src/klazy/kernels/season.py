@@ -52,7 +52,7 @@ def observe_season(season, rows, g, apart, dim):
     lap = find_lap(n, rows)
     before = find_sums(ring, n - 1, lap, rows, d)
     now = find_sums(ring, n, lap, rows, d)
-    pace = 1.0 / min(n, codes.SEASON_MEMORY)  # of averages, in which the last rounds count most
+    pace = 1.0 / min(n, codes.SEASON_MEMORY)  # the pace of averages in which the last rounds count most
     offset = 0.0
     product = 0.0
     for i in range(d):

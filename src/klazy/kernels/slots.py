@@ -69,11 +69,11 @@ def tangent(x, y, u, d, p):
 
 
 def trade(x, y, u, d, p, rise, fall):
-    """Minimise <y, u> and the price of the way from x, coordinate by coordinate: ``DOMAINS[code].trade``."""
+    """Minimise <y, u> plus the cost of moving from x, coordinate by coordinate: ``DOMAINS[code].trade``."""
 
 
 def balance(x, y, u, d, p, rise, fall):
-    """Minimise half the squared distance to y and the price of the way from x: ``DOMAINS[code].balance``."""
+    """Minimise half the squared distance to y plus the cost of moving from x: ``DOMAINS[code].balance``."""
 
 
 def move_straight(x, y, u, d, p, price, far, curvature):

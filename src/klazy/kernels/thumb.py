@@ -15,13 +15,13 @@ WINDOW = 0  # rounds in the window, 0 for all
 WAIT = 1  # rounds for which a point is held at least
 LEAST = 2  # a smaller change of all coordinates is no move; -1 if even none is one
 PULL = 3  # what a unit saved in a round counts; 0 if a move need not pay
-WEIGHT = 4  # of the movement
+WEIGHT = 4  # the movement's
 KIND = 5  # its code
 UP_PRICE = 6  # the price of a unit up, or of a unit of squares
 DOWN_PRICE = 7  # the price of a unit down, or the tolerance of a fee
 NOW = 8
 LAST_MOVE = 9
-QUANTILE = WEIGHT  # of demand: in standard deviations
+QUANTILE = WEIGHT  # the quantile of demand, in standard deviations
 
 THUMB = ("span", "wait", "least", "pull", "weight", "kind", "rise", "fall")
 DEMAND = ("span", "wait", "least", "pull", "quantile", "kind", "rise", "fall")
