@@ -30,7 +30,7 @@ class Planning(Learner[PlanningState]):
     r"""Keeps of each unit of a stock as long as a forecast of demand says that it will be needed.
 
     It forecasts the distribution of demand for the rounds ahead, in segments of 1, 1, 2, 4, ..., 128 rounds
-    (:class:`~klazy.learners.plan.Plan`). With :math:`C_j` the chance that the demand of a round of segment j is at most x, one
+    by ridge regressions. With :math:`C_j` the chance that the demand of a round of segment j is at most x, one
     more unit at level x costs :math:`G_j(x) = (s + e) C_j(x) - s` in each of its :math:`l_j` rounds. With the unit you can
     give it up for what falling costs, and without it you can get it for what rising costs. So it is worth, backwards
     from the last segment,
