@@ -16,6 +16,9 @@ os.environ.setdefault(
     "NUMBA_ENABLE_CUDASIM", "1"
 )  # before Numba is loaded: runs on a GPU are tested without one
 
+# A compiler makes millions of objects that live on; to look for garbage among them after every 700 takes a tenth of its time.
+gc.set_threshold(100_000, 20, 20)
+
 # A script that starts the tests with & leaves Ctrl-C ignored, here and in every process that a test starts.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
@@ -40,13 +43,6 @@ def pytest_collection_modifyitems(items):
             item.add_marker(
                 pytest.mark.xdist_group(item.originalname if domain is None else kernels_of(domain))
             )
-
-
-def pytest_collection_finish(session):
-    """Collect garbage seldom, and never among tests and modules: a compiler makes millions of objects that live for long."""
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(100_000, 20, 20)
 
 
 def kernels_of(domain):
