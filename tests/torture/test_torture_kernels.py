@@ -133,7 +133,7 @@ def play_everything(rng):
 @pytest.mark.parametrize("at_end", [False, True], ids=["before the beginning", "after the end"])
 def test_a_guard_page_ends_who_touches_it(at_end):
     call = f"import test_torture_kernels as here; here.touch_beside({at_end})"
-    paths = os.pathsep.join(map(str, (Path(__file__).parent, Path(__file__).parents[1])))
+    paths = os.pathsep.join(map(str, (Path(__file__).parent, Path(__file__).parents[1], *sys.path)))
     ended = subprocess.run([sys.executable, "-c", call], env=os.environ | {"PYTHONPATH": paths})
     assert ended.returncode == -signal.SIGSEGV
 
