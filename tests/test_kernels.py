@@ -559,7 +559,7 @@ def test_only_these_classes_have_no_kernel():
     without |= {c.__name__ for c in concrete(kl.types.Learner) if vars(c).get("rule") is None}
     sets = {"Polytope", "Intersection", "Space"}
     wrappers = {"Advice", "Bandit", "BetterOfTwo", "Blocks", "Budgeted", "Delayed", "LongTerm"}
-    learners = {"StronglyAdaptive", "SteadyAdaptive", "CoinBetting"}
+    learners = {"StronglyAdaptive", "SteadyAdaptive", "CoinBetting", "RollingMax", "RollingQuantile"}
     movements = {"MahalanobisMovement", "DriftedMovement"}
     assert without == sets | wrappers | learners | movements
 

@@ -77,12 +77,15 @@ def test_kernel_and_step_agree_in_every_cell(domain, movement, family):
     """Round by round, as an agent plays; a season of 20 rounds is known from round 64 on."""
     rows = draw_rows(family, 70 if JIT_OFF else 130)
     learner = make_leader(domain, movement, family)
+    # A search for a straight move ends within the rounding of its length, 5e-15 here. Where the slope is a thousandth above the
+    # price, the point moves with that a thousand times as far.
+    agree = 1e-11 if movement.grouped and movement.degree == 1.0 else AGREE
     compiled = kl.Agent(learner, engine="compiled")
     step = kl.Agent(learner, engine="step")
     for row in rows:
         for agent in (compiled, step):
             agent.observe(row) if learner.family else agent.update(row)
-        np.testing.assert_allclose(compiled.x, step.x, rtol=0, atol=AGREE)
+        np.testing.assert_allclose(compiled.x, step.x, rtol=0, atol=agree)
     for ours, theirs in zip(flattened(compiled.state), flattened(step.state), strict=True):
         np.testing.assert_allclose(ours, theirs, rtol=1e-11, atol=1e-11)
     assert any(np.ptp(state.x) > 0.0 for state in step.state.experts)

@@ -141,6 +141,7 @@ CONFIGS = [
     *(make(5) for make in MOVEMENTS.values()),
     DRIFTED,
     *(make(BALL, 1.0) for make in EVERY_LEARNER.values()),
+    kl.contrib.Planning(kl.Box([0.0] * 3, [9.0] * 3), "l1", 4),
     *UNBOUNDED,
     MIRROR,
     contrib.Entropy(0.1),

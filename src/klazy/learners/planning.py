@@ -64,7 +64,7 @@ class Planning(Learner[PlanningState]):
     >>> demand = 20.0 + 10.0 * np.sin(np.arange(400)[:, None] / 20.0)
     >>> trace = run(Planning(Box(0.0, 50.0), "l1", 16), PinballCosts(demand), engine="step")
     >>> round(trace.totals.hitting), round(trace.totals.switching)
-    (393, 240)
+    (215, 144)
     """
 
     # The field of its state that a leader keeps once for all experts.

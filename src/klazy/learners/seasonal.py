@@ -14,7 +14,7 @@ from klazy.kernels import codes
 from klazy.learners.base import Learner
 from klazy.learners.reluctant import Reluctant
 from klazy.learners.season import Season, count_ring_rows
-from klazy.movement import Movement
+from klazy.movement import Movement, as_movement
 from klazy.sets import CappedSimplex, ConvexSet, Simplex
 
 
@@ -54,8 +54,8 @@ class Seasonal(Learner[SeasonalState]):
     ----------
     domain : ConvexSet
         Where decisions live.
-    movement : Movement
-        What moving costs, with one weight; not a :class:`SwitchFee`.
+    movement : Movement or str
+        What moving costs, or its short name, with one weight; not a :class:`SwitchFee`.
     horizon : int or None
         H >= 1, for how many rounds a new point should serve. None: plan a period ahead, for linear costs.
     periods : int
@@ -92,7 +92,7 @@ class Seasonal(Learner[SeasonalState]):
     def __init__(
         self,
         domain: ConvexSet,
-        movement: Movement,
+        movement: Movement | str,
         horizon: int | None = None,
         periods: int = 8,
         *,
@@ -100,6 +100,7 @@ class Seasonal(Learner[SeasonalState]):
         family: Family | None = None,
         start: ArrayLike | None = None,
     ) -> None:
+        movement = as_movement(movement)
         if movement.is_fee:
             raise InvalidInput(
                 f"movement must grow with the distance, got {movement!r}. Reluctant takes a fee."
