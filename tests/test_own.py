@@ -12,6 +12,7 @@ from cases import Cubic
 from command import call_klazy
 from klazy.base import config
 from klazy.base.checks import InvalidInput
+from klazy.studies.replay import scoring
 from served import run_service
 
 CODE = '''
@@ -36,6 +37,9 @@ class Longest(kl.types.Movement):
     def distance(self, delta):
         return np.abs(delta).max(axis=-1)
 
+    def subgradient(self, delta):
+        return np.sign(delta) * (np.arange(delta.size) == np.abs(delta).argmax())
+
 
 class Smoothed(kl.types.Family):
     """A rounded distance from a target."""
@@ -49,6 +53,15 @@ class Smoothed(kl.types.Family):
 
 domain = kl.Box([0.0, 0.0], [9.0, 9.0])
 '''
+
+
+class Farthest(kl.types.Movement):
+    """The largest change, in this module."""
+
+    def distance(self, delta):
+        return np.abs(delta).max(axis=-1)
+
+
 UNKNOWN = "No Learner of class 'theirs.Half' is known."
 REMEDY = "Import the module that defines it: klazy --import MODULE COMMAND."
 
@@ -114,9 +127,20 @@ def test_a_replay_takes_objects_of_modules_that_are_imported(folder):
         options += ["--movement", "longest-of-theirs", "--emit", "agent.json"]
         replayed = call_klazy("--import", "theirs", "replay", *options, folder=folder)
         assert (replayed.status, replayed.stderr) == (0, "")
+        assert "The best possible total was" in replayed.stdout
         saved = (folder / "agent.json").read_text()
     assert '"class": "theirs.Longest"' in saved
     assert '"class": "theirs.Smoothed"' in saved
+
+
+def test_a_replay_without_kernels_warns_once_and_gives_auto_rows(monkeypatch):
+    monkeypatch.setattr(scoring, "LONG_ROWS", 40)
+    rows = 4.0 + np.sin(np.arange(80.0).reshape(40, 2))
+    game = {"domain": kl.Box([0.0, 0.0], [9.0, 9.0]), "costs": kl.Pinball(4.0), "movement": Farthest(1.0)}
+    with pytest.warns(UserWarning, match="go through NumPy, because Farthest has no compiled kernel") as warned:
+        report = kl.replay(rows, **game)
+    assert len(warned) == 1
+    assert report.score("auto").player.learner.family == kl.Pinball(4.0)
 
 
 @pytest.mark.parametrize(

@@ -256,11 +256,8 @@ def make_decay(domain: ConvexSet, sigma: float, m: float, start: Array | None = 
 def make_auto(
     domain: ConvexSet, movement: Movement, family: Family, long_periods: list[int], start: Array | None = None
 ) -> Learner[Any]:
-    """Build ``auto``, which is given rows if it is compiled for them, and else gradients."""
-    knowing = learners.auto(domain, movement, costs=family, period=long_periods, start=start)
-    if find_missing_part(knowing) is None:
-        return knowing
-    return learners.auto(domain, movement, period=long_periods, start=start)
+    """Build ``auto``, which is given rows: by gradients it overshoots demands and targets."""
+    return learners.auto(domain, movement, costs=family, period=long_periods, start=start)
 
 
 def make_seasonal(

@@ -2,6 +2,7 @@
 
 import json
 import textwrap
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
@@ -497,6 +498,7 @@ def replay(
     source.per = setups[0].per
     first = scoring.count_first(source, train)
     check_plausible(source, setups[0])
+    scoring.warn_of_numpy(source, setups[0])
     parts = len(setups) + (1 if folds else 0)
     reports = [
         _replay_once(source, setup, first, unit, scoring.scale_progress(report_progress, at, parts))
@@ -548,7 +550,10 @@ def _open(data: Any, time: str | None, fill: str | None, costs: Any, baseline: A
 
 def _replay_once(source: Source, setup: Setup, first: int, unit: str, report_progress: Progress) -> Report:
     last = source.T
-    scores = scoring.score_split(source, setup, first, last, report_progress)
+    with warnings.catch_warnings():
+        # The replay has warned once for all of its runs.
+        warnings.filterwarnings("ignore", "This run takes about")
+        scores = scoring.score_split(source, setup, first, last, report_progress)
     optimum = scoring.find_hindsight_optimum(source, setup, first, last)
     binds = scoring.measure_binding(scores, setup, source.read(first, min(first + DIAGNOSED_ROWS, last)))
     rows, seconds = scoring.read_tuned(source, first)

@@ -16,11 +16,12 @@ from klazy.base.checks import Array, InvalidInput
 from klazy.base.options import write_option
 from klazy.families import Family, LogWealth
 from klazy.game.batch import run_batch
-from klazy.game.run import run
+from klazy.game.run import COMPILED, run
 from klazy.hindsight.offline import find_best, find_obstacle
-from klazy.hindsight.problem import check_limits, keep_within
+from klazy.hindsight.problem import check_limits, keep_within, needs_cuts
 from klazy.kernels.codes import SEASON_LAGS, SEASON_LONGEST, SEASON_NUMBERS, SEASON_PERIOD, SEASON_ROWS
-from klazy.learners import Learner
+from klazy.kernels.layout import find_missing_part
+from klazy.learners import GD, Learner
 from klazy.live.agent import Agent
 from klazy.studies.contenders import (
     GRADIENT_SAMPLE,
@@ -49,6 +50,8 @@ FIXED_NUMBERS = 10**6
 # Numbers of which the optimum is found at once, and the same by cutting planes, which take longer.
 OPTIMUM_NUMBERS = 500_000
 CUT_NUMBERS = 2500
+# Rows from which a replay without compiled kernels gives a warning.
+LONG_ROWS = 200
 # Stretches of the scored rows, whose differences make the interval.
 STRETCHES = 20
 # Numbers of a contender's decisions that are recorded, or rounds of them, whichever is more.
@@ -228,6 +231,20 @@ def count_first(source: Source, train: float) -> int:
         wanted = f"must leave at least {STRETCHES} rows on both sides"
         raise InvalidInput(f"{write_option('train')} {wanted}, got {train} of {source.T} rows.")
     return first
+
+
+def warn_of_numpy(source: Source, setup: Setup) -> None:
+    """Warn of a replay that takes long because a part of its game has no compiled kernel."""
+    descent = GD(setup.domain, 1.0)
+    missing = find_missing_part(descent, setup.family.costs(source.read(0, 1)), setup.movement)
+    if missing is None or source.T < LONG_ROWS:
+        return
+    warnings.warn(
+        f"This replay may take minutes: its {source.T} rows go through NumPy, because {missing} has no compiled kernel. "
+        f"Compiled are {COMPILED}.",
+        UserWarning,
+        stacklevel=3,
+    )
 
 
 def list_tunables(
@@ -437,9 +454,11 @@ def find_hindsight_optimum(source: Source, setup: Setup, first: int, last: int) 
     possible.
     """
     drifts = type(setup.family).drift is not Family.drift
-    if setup.movement.grouped is None or (drifts and not isinstance(setup.family, LogWealth)):
+    is_priced = setup.movement.grouped is not None or setup.movement.subgradient is not None
+    if not is_priced or (drifts and not isinstance(setup.family, LogWealth)):
         return None
-    size = OPTIMUM_NUMBERS if setup.family.has_prox else CUT_NUMBERS
+    has_cuts = needs_cuts(setup.family.costs(source.read(first, first + 1)), setup.movement)
+    size = CUT_NUMBERS if has_cuts else OPTIMUM_NUMBERS
     length = max(1, size // source.dim)
     hitting = 0.0
     switching = 0.0
