@@ -137,7 +137,9 @@ def test_a_replay_without_kernels_warns_once_and_gives_auto_rows(monkeypatch):
     monkeypatch.setattr(scoring, "LONG_ROWS", 40)
     rows = 4.0 + np.sin(np.arange(80.0).reshape(40, 2))
     game = {"domain": kl.Box([0.0, 0.0], [9.0, 9.0]), "costs": kl.Pinball(4.0), "movement": Farthest(1.0)}
-    with pytest.warns(UserWarning, match="go through NumPy, because Farthest has no compiled kernel") as warned:
+    with pytest.warns(
+        UserWarning, match="go through NumPy, because Farthest has no compiled kernel"
+    ) as warned:
         report = kl.replay(rows, **game)
     assert len(warned) == 1
     assert report.score("auto").player.learner.family == kl.Pinball(4.0)
