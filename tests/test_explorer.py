@@ -552,7 +552,8 @@ class TestPresets:
     def test_inside_all_are_one(self, opened):
         page = opened()
         page.click("text=inside, all are one")
-        assert "all play the same points" in page.inner_text("#look")
+        # A browser follows a link within a page after the click.
+        page.wait_for_selector("#look:has-text('all play the same points')")
         page.select_option("#set", "simplex")
         assert "all play the same points" not in page.inner_text("#look")
 
