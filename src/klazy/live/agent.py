@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from threading import RLock
@@ -18,7 +18,7 @@ from klazy.families import Family
 from klazy.learners import Learner
 from klazy.live.guards import Guards, split_guards
 from klazy.live.records import DELETE, FREEZE, RESTORE, RESUME, Record, check_id
-from klazy.live.rows import Dropped, RowSpec
+from klazy.live.rows import Dropped, RowSpec, check_learner
 from klazy.live.state import IDS_REMEMBERED, AgentState, warn_of_another_machine
 from klazy.movement import Movement
 
@@ -800,18 +800,21 @@ class Agent(InStore):
 
         given = {"costs": costs, "columns": columns, "movement": movement, "origin": origin, "fill": fill}
         given |= {"per": per, "lead": lead, "delay": delay}
-        start = None
+        start: Callable[[], AgentState] | None = None
         if isinstance(learner, Agent):
             given_too = [name for name, value in (given | {"state": state}).items() if value is not None]
             if given_too:
                 raise InvalidInput(f"Leave {', '.join(given_too)} out: the agent {learner!r} has its own.")
             with learner._lock:
-                start = AgentState.from_dict(learner._now.to_dict())
-            given = vars(start.spec)
+                start = partial(AgentState.from_dict, learner._now.to_dict())
+            given = vars(learner._spec)
+            own: Learner[Any] = learner.learner
+            learner = own
         elif learner is not None:
-            start = _start(learner, engine, state, guards, given)
+            check_learner(learner)
+            start = partial(_start, learner, engine, state, guards, given)
         options = {"sync": sync, "read_only": read_only, "shared": shared}
-        stored = open_agent(path, start, name, given, engine, state, guards, keep, **options)
+        stored = open_agent(path, learner, start, name, given, engine, state, guards, keep, **options)
         return cls.__new__(cls)._serve(stored.state, stored)
 
     def history(self, last: int | None = None) -> polars.DataFrame:

@@ -61,8 +61,7 @@ class RowSpec:
         delay: Any = None,
     ) -> Self:
         """Check the arguments of an agent with this learner."""
-        if not isinstance(learner, Learner):
-            raise InvalidInput(f"learner must be a Learner, got {learner!r}. Use Agent(GD(L2Ball(5), 1.0)).")
+        check_learner(learner)
         dim = learner.domain.dim
         family = _check_costs(learner, costs)
         rows = decisions = price = charged = None
@@ -82,8 +81,11 @@ class RowSpec:
         if origin is not None:
             origin = _check_origin(origin)
         units = None if per is None else tuple(check_per(per, family, dim).tolist())
-        lags = [_check_lag(lead, "lead", learner, family), _check_lag(delay, "delay", learner, family)]
-        return cls(family, rows, decisions, price, origin, fill, units, *lags)
+        if lead is not None:
+            lead = _check_lag(lead, "lead", learner, family)
+        if delay is not None:
+            delay = _check_lag(delay, "delay", learner, family)
+        return cls(family, rows, decisions, price, origin, fill, units, lead or 0, delay or 0)
 
     @property
     def lag(self) -> int:
@@ -227,6 +229,12 @@ class RowSpec:
         return dict(zip(self.names, x.tolist(), strict=True))
 
 
+def check_learner(learner: Any) -> None:
+    """Check that an agent was given a learner."""
+    if not isinstance(learner, Learner):
+        raise InvalidInput(f"learner must be a Learner, got {learner!r}. Use Agent(GD(L2Ball(5), 1.0)).")
+
+
 def _check_costs(learner: Learner[Any], costs: Any) -> Family | None:
     """Return the family, by default that of a learner which sees its rows."""
     if costs is None:
@@ -295,7 +303,7 @@ def check_per(per: Any, costs: Family | None, dim: int) -> Array:
 
 def _check_lag(lag: Any, name: str, learner: Learner[Any], costs: Family | None) -> int:
     """Check a number of rounds by which something is late."""
-    if lag is None or lag == 0:
+    if lag == 0:
         return 0
     if costs is None:
         raise InvalidInput(f"{name} needs costs that say what a row costs. Give costs, or leave {name} out.")

@@ -115,7 +115,9 @@ class AgentState:
         if guards is not None:
             self.guards = self.fit_guards(guards)
             self.guarded = self.guards.init(learner.domain, self.own, self.t)
-        self.queue = (self.x,) * self.spec.lag
+        self.queue: tuple[Array, ...] = ()
+        if self.spec.lag:
+            self.queue = (self.x,) * self.spec.lag
         self._select_fast_path()
 
     def _select_fast_path(self) -> None:
@@ -553,9 +555,12 @@ class AgentState:
         return found
 
     @classmethod
-    def from_dict(cls, data: dict[str, Any], is_trusted: bool = False) -> Self:
-        """Rebuild what :meth:`to_dict` described; a state that is not trusted is checked."""
-        learner = Learner.from_dict(data["learner"])
+    def from_dict(
+        cls, data: dict[str, Any], is_trusted: bool = False, learner: Learner[Any] | None = None
+    ) -> Self:
+        """Rebuild what :meth:`to_dict` described, with ``learner`` if that was its; a state that is not trusted is checked."""
+        if learner is None or learner.to_dict() != data["learner"]:
+            learner = Learner.from_dict(data["learner"])
         state = rebuild_state(learner.init(), data["state"])
         if state is None:
             held = data["state"]

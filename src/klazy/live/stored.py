@@ -8,8 +8,10 @@ import warnings
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from time import perf_counter, time
+from types import NoneType
 from typing import Any, Self
 
 import numpy as np
@@ -58,10 +60,18 @@ class StoredAgent:
     # It is there once the agent was begun.
     state: AgentState
 
-    def __init__(self, store: Store, agent: AgentRow, keep: int | timedelta | None = None) -> None:
+    def __init__(
+        self,
+        store: Store,
+        agent: AgentRow,
+        keep: int | timedelta | None = None,
+        learner: Learner[Any] | None = None,
+    ) -> None:
         self.store = store
         self.agent = agent
         self.keep = keep
+        # The learner that the agent should have; one that is equal to it is not built again.
+        self._learner = learner
         self._base = agent.id << AGENT_SHIFT
         self.n = 0
         self.last: int | None = None
@@ -204,7 +214,8 @@ class StoredAgent:
             if first is not None and first < snapshot.n:
                 raise self.store.damage(f"record {snapshot.n - 1} of {self.agent.name!r} is missing")
         self.is_stale = True
-        self.state = rebuild_agent(self.agent, snapshot)
+        self.state = rebuild_agent(self.agent, snapshot, self._learner)
+        self._learner = self.state.learner
         self.n = snapshot.n
         self.last = last
         self.note_snapshot()
@@ -307,10 +318,10 @@ def close_agents(store: Store, agents: Sequence[StoredAgent]) -> None:
         store.close()
 
 
-def rebuild_agent(agent: AgentRow, snapshot: Snapshot) -> AgentState:
-    """Return the state of an agent at a snapshot."""
+def rebuild_agent(agent: AgentRow, snapshot: Snapshot, learner: Learner[Any] | None = None) -> AgentState:
+    """Return the state of an agent at a snapshot, with ``learner`` if that is the agent's."""
     data = json.loads(agent.configuration) | json.loads(snapshot.about)
-    state = AgentState.from_dict(data, is_trusted=True)
+    state = AgentState.from_dict(data, is_trusted=True, learner=learner)
     state.hitting = snapshot.hitting
     state.switching = snapshot.switching
     return state
@@ -321,7 +332,8 @@ def rebuild_agent(agent: AgentRow, snapshot: Snapshot) -> AgentState:
 
 def open_agent(
     path: str | Path,
-    start: AgentState | None,
+    learner: Learner[Any] | None,
+    start: Callable[[], AgentState] | None,
     name: str,
     given: dict[str, Any],
     engine: str,
@@ -330,9 +342,10 @@ def open_agent(
     keep: int | timedelta | None,
     **options: Any,
 ) -> StoredAgent:
-    """Open the agent of this name as it was after its last record, or create one that starts as another one is.
+    """Open the agent of this name as it was after its last record, or create one with the state that ``start`` returns.
 
-    An existing one must have the ``given`` arguments of :class:`RowSpec`, as far as they are not None, and the engine.
+    An existing one must have the learner, the ``given`` arguments of :class:`RowSpec`, as far as they are not None, and the
+    engine.
     """
     check_name(name)
     if keep is not None:
@@ -342,8 +355,8 @@ def open_agent(
         if state is not None and store.find_agent(name) is not None:
             raise InvalidInput(f"state is for a new agent, and {name!r} exists already. Leave the state out.")
         (found,) = find_or_create(store, [name], start)
-        stored = revive_agent(store, found, keep)
-        _require_same(stored, start, given, engine)
+        stored = revive_agent(store, found, keep, learner)
+        _require_same(stored, learner, start, given, engine)
         if guards is not None and not store.read_only:
             stored.end(lambda state, id: state.record_guards(guards))
     except BaseException:
@@ -372,8 +385,10 @@ def _check_keep(keep: Any) -> None:
         )
 
 
-def find_or_create(store: Store, names: Sequence[str], start: AgentState | None) -> list[AgentRow]:
-    """Find the agents of these names; create those that are missing, all with the state ``start``."""
+def find_or_create(
+    store: Store, names: Sequence[str], start: Callable[[], AgentState] | None
+) -> list[AgentRow]:
+    """Find the agents of these names; create those that are missing, all with the state that ``start`` returns."""
     # Another process may create some of them meanwhile; then those that are still missing are tried again.
     while True:
         found = store.find_agents(names)
@@ -385,17 +400,23 @@ def find_or_create(store: Store, names: Sequence[str], start: AgentState | None)
                 f"No agent named {missing[0]!r} in {store.path}. "
                 "Give a learner to create it; `klazy agents` lists the existing ones."
             )
-        paid = (start.hitting, start.switching) if start.knows_costs else (0.0, 0.0)
-        configuration = json.dumps(start.describe_configuration())
-        snapshot = (start.t, *paid, json.dumps(start.describe_state()))
+        state = start()
+        paid = (state.hitting, state.switching) if state.knows_costs else (0.0, 0.0)
+        configuration = json.dumps(state.describe_configuration())
+        snapshot = (state.t, *paid, json.dumps(state.describe_state()))
         with suppress(TakenError):
-            store.create_agents(missing, configuration, snapshot, tuple(start.ids), start.x.tobytes())
+            store.create_agents(missing, configuration, snapshot, tuple(state.ids), state.x.tobytes())
 
 
-def revive_agent(store: Store, agent: AgentRow, keep: int | timedelta | None = None) -> StoredAgent:
+def revive_agent(
+    store: Store,
+    agent: AgentRow,
+    keep: int | timedelta | None = None,
+    learner: Learner[Any] | None = None,
+) -> StoredAgent:
     """Return an agent as it was after its last record."""
     ((snapshot, rows),) = store.read_latest([agent.id])
-    stored = StoredAgent(store, agent, keep)
+    stored = StoredAgent(store, agent, keep, learner)
     rows = stored.begin(snapshot, rows)
     where = f"{agent.name!r} in {store.path}"
     is_of_here = warn_of_another_machine(stored.state.machine, stored.state.engine, where, stacklevel=4)
@@ -405,14 +426,22 @@ def revive_agent(store: Store, agent: AgentRow, keep: int | timedelta | None = N
     return stored
 
 
-def _require_same(stored: StoredAgent, start: AgentState | None, given: dict[str, Any], engine: str) -> None:
+def _require_same(
+    stored: StoredAgent,
+    learner: Learner[Any] | None,
+    start: Callable[[], AgentState] | None,
+    given: dict[str, Any],
+    engine: str,
+) -> None:
     """Raise an error if an agent was opened with arguments that it does not have."""
     state = stored.state
-    spec = RowSpec.build(state.learner, **given) if start is None else start.spec
-    found = state.spec.find_difference(spec, given)
+    found = None
+    if set(map(type, given.values())) != {NoneType}:
+        spec = RowSpec.build(state.learner, **given) if start is None else start().spec
+        found = state.spec.find_difference(spec, given)
     remedy = "Leave it out, or choose another name."
-    if start is not None and start.learner != state.learner:
-        name, here, value = "learner", state.learner, start.learner
+    if learner not in (None, state.learner):
+        name, here, value = "learner", state.learner, learner
     elif found is not None:
         name, here = found
         value = given[name]
@@ -592,7 +621,7 @@ def open_fleet(
     try:
         if names is None:
             return StoredFleet(store, _find_alike(store, learner), learner)
-        start = None if learner is None else AgentState(learner, "compiled")
+        start = None if learner is None else partial(AgentState, learner, "compiled")
         return StoredFleet(store, find_or_create(store, names, start), learner)
     except BaseException:
         store.close()

@@ -324,7 +324,7 @@ def _create(worker: RoundWorker, name: str, state: AgentState, most: int) -> tup
         if worker.store.count_agents() >= most:
             detail = f"The store has at most {most} agents, deleted ones included. Start the service with --agents."
             raise Problem(403, detail)
-        find_or_create(worker.store, [name], state)
+        find_or_create(worker.store, [name], lambda: state)
         return True, describe_agent(worker.find(name))
     agent = worker.find_to_write(name)
     if agent.deleted:
