@@ -702,10 +702,10 @@ class TestCompiling:
             "sequence.update_kernel(2, 0, 1, False)\n"
             "for file in Path(sys.argv[1]).rglob('*.nb?'):\n"
             "    os.utime(file, (time.time() - float(sys.argv[2]),) * 2)\n"
-            "binding._SOURCES ^= 1  # as if the sources had been edited\n"
+            "binding._FINGERPRINT ^= 1  # as if the sources had been edited\n"
             "sequence.update_kernel.cache_clear()\n"
             "sequence.update_kernel(2, 0, 1, False)\n"
-            "print(f'{binding._SOURCES:08x}')\n"
+            "print(f'{binding._FINGERPRINT:08x}')\n"
         )
         for age, kept in ((binding._STALE / 2, 2), (2 * binding._STALE, 1)):
             folder = tmp_path / str(kept)

@@ -8,7 +8,9 @@ from numpy.lib.stride_tricks import sliding_window_view
 
 import klazy as kl
 from klazy.kernels import codes
-from klazy.learners.regression import BANDS, HORIZONS, SLOTS, Regression
+from klazy.kernels.codes import REGRESSION_BANDS as BANDS
+from klazy.kernels.codes import REGRESSION_SLOTS as SLOTS
+from klazy.learners.autoregressive import HORIZONS, Regression
 
 SIMPLEX = kl.Simplex(5)
 TV = kl.TVMovement(1.0)

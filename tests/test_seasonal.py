@@ -7,7 +7,7 @@ import pytest
 
 import klazy as kl
 from klazy.kernels.codes import SEASON_PERIOD
-from klazy.learners.season import Season
+from klazy.learners.seasonal import Season
 
 SIMPLEX = kl.Simplex(5)
 TV = kl.TVMovement(1.0)

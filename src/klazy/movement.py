@@ -11,7 +11,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from klazy.base.checks import Array, InvalidInput, coordinates, non_negative, real_array, rows
+from klazy.base.checks import Array, InvalidInput, coordinates, instance, non_negative, real_array, rows
 from klazy.base.config import Config
 from klazy.families import LogWealth
 from klazy.kernels import codes
@@ -62,6 +62,9 @@ class Movement(Config, ABC):
     # twice the step costs 2^degree times as much: 1 for norms, whose triangle inequality proofs need
     degree: ClassVar[float] = 1.0
 
+    # whether a decision changes by itself from round to round, as holdings do with prices
+    is_drifting: ClassVar[bool] = False
+
     subgradient: Callable[..., ArrayLike] | None = None
 
     _rests_on: ClassVar[dict[str, str]] = {
@@ -72,6 +75,11 @@ class Movement(Config, ABC):
 
     def __init__(self, weight: ArrayLike = 1.0) -> None:
         self._keep(weight=_check_prices(weight, "weight", "round"))
+
+    @property
+    def is_steady(self) -> bool:
+        """Whether all rounds have the same weight."""
+        return np.ndim(self.weight) == 0
 
     @property
     def is_fee(self) -> bool:
@@ -498,6 +506,8 @@ class DriftedMovement(Movement):
     array([0.  , 0.25, 0.  ])
     """
 
+    is_drifting: ClassVar[bool] = True
+
     relatives: Array
 
     def __init__(self, weight: ArrayLike = 1.0, *, relatives: ArrayLike) -> None:
@@ -690,20 +700,19 @@ def as_movement(movement: object, weight: ArrayLike = 1.0, *, drifting: bool = F
     >>> as_movement("tv", weight=5.0)
     TVMovement(weight=5.0)
     """
-    if isinstance(movement, DriftedMovement) and not drifting:
-        raise InvalidInput(
-            "A DriftedMovement depends on the rounds, so only run, run_batch, run_ahead and offline_optimum take it. "
-            "Use TVMovement here."
-        )
     if isinstance(movement, Movement):
+        if movement.is_drifting and not drifting:
+            raise InvalidInput(
+                "A DriftedMovement depends on the rounds, so only run, run_batch, run_ahead and offline_optimum take it. "
+                "Use TVMovement here."
+            )
         return movement
     short_names = list_short_names()
-    if isinstance(movement, str) and movement in short_names:
-        return short_names[movement](weight)
-    if isinstance(movement, str):
+    name = instance(movement, "movement", str, "a Movement such as L2Movement(1.0)")
+    if name not in short_names:
         names = ", ".join(map(repr, short_names))
         raise InvalidInput(f"movement must be a Movement or one of {names}, got {movement!r}.")
-    raise InvalidInput(f"movement must be a Movement such as L2Movement(1.0), got {movement!r}.")
+    return short_names[name](weight)
 
 
 def suit_movement(domain: ConvexSet, weight: ArrayLike = 1.0) -> Movement:

@@ -171,7 +171,7 @@ def cut_grid(grid: Grid) -> Iterator[_Piece]:
 
 def _list_runs(grid: Grid, some: np.ndarray) -> Iterator[tuple[_Launch, np.ndarray]]:
     """Yield the launches of these learners, which play alone, and the learners of each in their order."""
-    from klazy.kernels.cuda_batch import THREADS, runs_kernel
+    from klazy.kernels.cuda_batch import BLOCK_THREADS, runs_kernel
 
     if not some.size:
         return
@@ -187,7 +187,10 @@ def _list_runs(grid: Grid, some: np.ndarray) -> Iterator[tuple[_Launch, np.ndarr
         )  # fmt: skip
         size = codes.FIELDS + (1 + width) * d
         shared = {"weights": weights, "program": program, "rows": rows[order, :size], "marks": grid.marks}
-        yield _Launch(kernel, {"d": d, "offset": kind.offset}, shared, THREADS, THREADS), some[order]
+        yield (
+            _Launch(kernel, {"d": d, "offset": kind.offset}, shared, BLOCK_THREADS, BLOCK_THREADS),
+            some[order],
+        )
 
 
 def _list_ensembles(grid: Grid, some: np.ndarray) -> Iterator[tuple[_Launch, np.ndarray]]:

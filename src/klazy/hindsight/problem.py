@@ -12,7 +12,7 @@ from klazy.families import Minorant
 from klazy.game.game import Game
 from klazy.hindsight.optimum import EPS, Optimum
 from klazy.kernels import codes
-from klazy.movement import DriftedMovement, Movement, SwitchFee
+from klazy.movement import Movement
 from klazy.sets import ConvexSet
 from klazy.sets.base import check_bounded
 
@@ -82,7 +82,7 @@ class Problem:
             return movement.grouped if is_plain else None
         if not is_known:
             message = f"movement must be one of {MOVEMENTS}, got {movement!r}."
-            if not isinstance(movement, SwitchFee | DriftedMovement):
+            if not movement.is_fee and not movement.is_drifting:
                 message += " If it is convex, give it a method subgradient(delta) for offline_optimum."
             raise InvalidInput(message)
         return movement.grouped

@@ -22,10 +22,10 @@ Progress = Callable[[int, float], object]
 # The first check of the gap is after ten iterations, the next ones after 1.15 times as many: each costs a few iterations.
 _FIRST_CHECK = 10
 _LATER_CHECKS = 1.15
-BLOCK = 4  # rounds of a coarse problem that move together
-_SHORTEST = 200  # rounds that are worth a coarser problem
+BLOCK_ROUNDS = 4  # rounds of a coarse problem that move together
+_LEAST_ROUNDS = 200  # rounds that are worth a coarser problem
 _EXPENSIVE = 3.0  # the quotient of a unit of movement and what a round may gain by it
-_BUDGET = 500  # iterations on a coarse problem, which need not be solved to the end
+_COARSE_TURNS = 500  # iterations on a coarse problem, which need not be solved to the end
 RELAXATION = 1.7  # usual values are 1.5 to 1.8
 # Limits on the change of a penalty in one step.
 _LEAST_CHANGE = 1.3
@@ -236,9 +236,9 @@ def _start_coarsely(problem: Problem, gap: float) -> Point | None:
     price = float(problem.weights.mean()) * problem.movement.lipschitz(problem.dim)
     is_expensive = price >= _EXPENSIVE * problem.steepness
     is_plain = problem.degree == 1.0 and problem.axes is None and not problem.is_tied
-    if not problem.is_linear or problem.T < _SHORTEST or not is_expensive or not is_plain:
+    if not problem.is_linear or problem.T < _LEAST_ROUNDS or not is_expensive or not is_plain:
         return None
-    starts = np.arange(0, problem.T, BLOCK)
+    starts = np.arange(0, problem.T, BLOCK_ROUNDS)
     coarse = copy(problem)
     g = problem.costs.arrays()[0]
     coarse.costs = LinearCosts(np.add.reduceat(g, starts, axis=0))
@@ -247,7 +247,7 @@ def _start_coarsely(problem: Problem, gap: float) -> Point | None:
     coarse.held = problem.held[starts]
     for cached in ("steepness", "unit"):
         coarse.__dict__.pop(cached, None)
-    _, at = iterate(coarse, gap / 3.0, _BUDGET)
+    _, at = iterate(coarse, gap / 3.0, _COARSE_TURNS)
     return _spread(problem, g, coarse, at, starts)
 
 

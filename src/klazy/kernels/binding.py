@@ -41,7 +41,7 @@ from klazy.kernels import lane as words_of_float
 from klazy.kernels import slots
 from klazy.kernels.codes import constant_dim
 
-_SOURCES = crc32(b"".join(path.read_bytes() for path in sorted(Path(__file__).parent.glob("*.py"))))
+_FINGERPRINT = crc32(b"".join(path.read_bytes() for path in sorted(Path(__file__).parent.glob("*.py"))))
 _PACKAGE = __name__.rpartition(".")[0]
 _STALE = 30 * 24 * 3600.0  # seconds
 _REORDERED = {"reassoc", "contract", "nsz"}
@@ -184,7 +184,7 @@ def _is_word(value: object) -> bool:
 
 
 FLOAT = Lane(1, {name: value for name, value in vars(words_of_float).items() if _is_word(value)})
-FLOAT.words.update(skip=pointer, beyond=pointer)  # for compiled code has no slices of pointers
+FLOAT.words.update(skip=pointer, beyond=pointer, local=local)  # Compiled code has no slices of pointers.
 
 
 def link(part: Callable[..., Any], lane: Lane, **choices: Any) -> Any:
@@ -275,7 +275,7 @@ def compile_kernel(
     """
     function = bind(template, lane, choices)
     name = "_".join(map(str, (template.__module__.rpartition(".")[2], template.__name__, *key)))
-    function.__qualname__ = f"{name}_{_SOURCES:08x}"
+    function.__qualname__ = f"{name}_{_FINGERPRINT:08x}"
     options = {"nogil": nogil, "no_cfunc_wrapper": True, "error_model": "numpy", "fastmath": _REORDERED}
     kernel = njit(**options, pipeline_class=_KernelCompiler)(function)
     if not config.DISABLE_JIT:
@@ -372,7 +372,7 @@ class _KernelCache(caching.NullCache):
         """Return the file of this kernel for this processor, this Python and this Numba."""
         kind = repr((sig, codegen.magic_tuple(), sys.implementation.cache_tag, numba_version))
         digest = sha256(kind.encode()).hexdigest()[:16]
-        return cache_folder() / f"kernel.{self._name}_{_SOURCES:08x}-{digest}.nbc"
+        return cache_folder() / f"kernel.{self._name}_{_FINGERPRINT:08x}-{digest}.nbc"
 
 
 def _add_checksum(content: bytes) -> bytes:
@@ -439,7 +439,7 @@ def _warn_foreign(folder: Path, reason: str) -> None:
 def _forget_older(folder: Path, name: str) -> None:
     """Remove what other sources left in the cache under this kernel's name long ago; those of late may be in use elsewhere."""
     for file in folder.glob(f"*.{name}_????????-*.nb?"):
-        is_ours = f"{name}_{_SOURCES:08x}-" in file.name
+        is_ours = f"{name}_{_FINGERPRINT:08x}-" in file.name
         with suppress(OSError):  # another process removed it, or it is another user's
             if not is_ours and time.time() - file.stat().st_mtime > _STALE:
                 file.unlink()
@@ -455,7 +455,7 @@ def list_kernels(*, current: bool = False) -> list[Path]:
     """List the files of all stored kernels, or only those that these sources made."""
     pattern = _KERNEL_FILES
     if current:
-        pattern = f"kernel.*_{_SOURCES:08x}-????????????????"
+        pattern = f"kernel.*_{_FINGERPRINT:08x}-????????????????"
     return sorted(cache_folder().glob(f"{pattern}.nbc"))
 
 
@@ -479,7 +479,7 @@ def clear_kernels() -> int:
 _ABANDONED = 3600.0  # seconds
 
 
-def find_obstacle() -> str | None:
+def find_cache_obstacle() -> str | None:
     """Return why no kernel can be stored, found out by storing something; None if one can."""
     try:
         trial = cache_folder() / f"trial.{uuid4().hex}"

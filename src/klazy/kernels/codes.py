@@ -150,7 +150,7 @@ SEASON_KEEPS = 0.8  # A shorter or present period with this share of the highest
 SEASON_EQUAL = 1e-9  # correlations that differ by less are equal
 SEASON_PARTS = 4  # Parts of a period, or of SEASON_ROWS of it: the far end of a plan is made anew after each.
 
-# the vector of a regression: these numbers, then the arrays that klazy.learners.regression lists
+# the vector of a regression: these numbers, then the arrays that klazy.learners.autoregressive lists
 REGRESSION_SEEN = 0  # rounds
 REGRESSION_SOLVED = 1  # the round in which coefficients were found
 REGRESSION_CENTRED = 2  # whether rows are centred
@@ -163,7 +163,7 @@ REGRESSION_LEAST = (
     1e-9  # A ridge, relative to all squared features: targets of long horizons may yet be all alike.
 )
 
-# the vector of a plan: these numbers, then the arrays that klazy.learners.plan lists
+# the vector of a plan: these numbers, then the arrays that klazy.learners.planning lists
 PLAN_SEEN = 0  # rounds
 PLAN_SOLVED = 1  # the round in which coefficients were found
 PLAN_GIVEN = 2  # the period if it was given, else 0

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numba import config, cuda, float64, types
 
-from klazy.kernels.binding import _SOURCES, FLOAT, Lane, _address, _on_stack, bind, make_cache_folder
+from klazy.kernels.binding import _FINGERPRINT, FLOAT, Lane, _address, _on_stack, bind, make_cache_folder
 from klazy.kernels.lane import exact
 
 SIMULATED = bool(config.ENABLE_CUDASIM)
@@ -235,11 +235,11 @@ def smaller_number(x, y):
     return y if x > y else x
 
 
-_WORDS = FLOAT.words | dict.fromkeys(("skip", "beyond", "pointer"), pointer)
-_WORDS |= {"smaller": smaller_number, "local": local}
+_THREAD_WORDS = FLOAT.words | dict.fromkeys(("skip", "beyond", "pointer"), pointer)
+_THREAD_WORDS |= {"smaller": smaller_number, "local": local}
 _FOLDS = (wait, total, largest, smallest, survey, gather, gather_with, broadcast, own_place)
-THREAD = Lane(1, _WORDS, paste)
-BLOCK = Lane(0, _WORDS | {part.__name__: part for part in _FOLDS}, paste)
+THREAD = Lane(1, _THREAD_WORDS, paste)
+BLOCK = Lane(0, _THREAD_WORDS | {part.__name__: part for part in _FOLDS}, paste)
 
 
 def count_box_bytes(d: int, threads: int) -> int:
@@ -258,7 +258,7 @@ def compile_cuda(
     if SIMULATED:
         return cuda.jit(function)
     name = "_".join(map(str, (template.__name__, *key)))
-    function.__qualname__ = f"{name}_{_SOURCES:08x}"
+    function.__qualname__ = f"{name}_{_FINGERPRINT:08x}"
     kernel = cuda.jit(fastmath=REORDERED, max_registers=registers)(function)
     _keep_on_disk(kernel)
     return kernel

@@ -30,7 +30,7 @@ from klazy.kernels.round import choose_scratch, link_round
 from klazy.kernels.rules import RULES
 from klazy.kernels.slots import LEADS, THREADS, VECTOR, D, distance
 
-TILE = 64  # rounds in shared memory
+TILE_ROUNDS = 64  # rounds in shared memory
 MOST_EXPERTS = 512  # threads of a block
 # Registers of a thread where a block has several warps: with fewer blocks at once all would wait for each other.
 REGISTERS = 96
@@ -95,7 +95,7 @@ def play_ensembles(
     row = 0
     for point in range(marks.size):
         while row < marks[point]:
-            n = min(TILE, marks[point] - row)
+            n = min(TILE_ROUNDS, marks[point] - row)
             cuda.syncthreads()
             for at in range(thread, n * d, threads):
                 tile[at] = sequence[row * d + at]
@@ -195,7 +195,7 @@ def ensemble_kernel(
         "BLOCK_ROOM": codes.FIELDS + (1 + width) * room,
         "LEAD_ROOM": first_board(room) + codes.BOARDS * codes.LINE,
         "WORK_ROOM": WORK * room,
-        "TILE_ROOM": TILE * room,
+        "TILE_ROOM": TILE_ROUNDS * room,
         "IS_WEIGHTED": weighted,
         "IS_LINEAR": True,
         **choose_scratch(room),

@@ -7,10 +7,10 @@ from klazy.kernels.lane import *
 VARIANCE = 1e-10  # as LEAST_VARIANCE in klazy.families
 THINNEST = 1e-200  # as in klazy.learners.prox
 TURNS = 100
-EPS = 2.0**-52
+EPS = float(np.finfo(np.float64).eps)
 CLOSE = 1e-5  # after so small a step of Halley's, in standard deviations, the next would be rounding
 ROOT_HALF = 0.5**0.5
-ROOT_2_PI = (2.0 * np.pi) ** 0.5
+ROOT_2_PI = float(np.sqrt(2.0 * np.pi))
 
 # Rational approximations of the error function by W. J. Cody (Mathematics of Computation 23, 1969): P / Q for three ranges.
 NEAR = 0.46875

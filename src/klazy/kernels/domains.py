@@ -408,12 +408,12 @@ def move_by_search(x, y, u, d, p, price, far, curvature, is_round=False):
         ahead = root(tangent(x, y, u, d, p))
         moves = ahead > price
         if anywhere(moves):
-            search_stride(x, y, u, d, p, price, ahead, far, curvature, is_round)
+            find_stride(x, y, u, d, p, price, ahead, far, curvature, is_round)
     return moves
 
 
 @called
-def search_stride(x, y, u, dim, p, price, ahead, far, curvature, is_round):
+def find_stride(x, y, u, dim, p, price, ahead, far, curvature, is_round):
     """Search as klazy.learners.prox does, into ``u``; runs whose slope ``ahead`` is not above the price stay.
 
     The search is for tau = 1 / (sigma - curvature): a move of the length price times tau is wanted. A line through the last two
@@ -564,7 +564,7 @@ def respond(step, tilt, rise, fall, low, high):
 
 
 def set_step(u, i, d, step, low, high, side):
-    """Write what find_level must know of a coordinate."""
+    """Write what find_tilt must know of a coordinate."""
     store(u, i, step)
     store(u, d + i, low)
     store(u, 2 * d + i, high)
@@ -573,7 +573,7 @@ def set_step(u, i, d, step, low, high, side):
 
 @called
 @exact
-def find_level(u, dim, rise, fall, total, floor, moves):
+def find_tilt(u, dim, rise, fall, total, floor, moves):
     """Find the tilt that makes the steps of all coordinates sum to ``total``; the steps become the first vector of ``u``.
 
     The others are how far a coordinate may fall and rise, and the side towards which its step counts, -1, 0 or 1. ``moves``
@@ -639,7 +639,7 @@ def shares_tangent(x, y, u, d, p):
         high = where(load(x, i) < high_of(i, d, p), spread(np.inf), spread(0.0))
         set_step(u, i, d, load(y, i), low, high, spread(1.0))
     nothing = spread(0.0)
-    find_level(u, d, nothing, nothing, nothing, spread(np.inf), no_run())
+    find_tilt(u, d, nothing, nothing, nothing, spread(np.inf), no_run())
     return square_of(u, d)
 
 
@@ -665,7 +665,7 @@ def shares_balance(x, y, u, d, p, rise, fall):
         point = load(x, i)
         total = total - point
         set_step(u, i, d, load(y, i) - point, low_of(i, d, p) - point, high_of(i, d, p) - point, spread(1.0))
-    moves = find_level(u, d, rise, fall, total, spread(np.inf), no_run())
+    moves = find_tilt(u, d, rise, fall, total, spread(np.inf), no_run())
     for i in range(d):
         way = load(u, i)
         z = where(way <= load(u, d + i), spread(low_of(i, d, p)), load(x, i) + way)
@@ -764,7 +764,7 @@ def l1_tangent(x, y, u, d, p):
         nothing = spread(0.0)
         for i in range(d):
             store(u, 3 * d + i, where(held, load(u, 3 * d + i), nothing))
-        find_level(u, d, nothing, nothing, nothing, nothing, no_run())
+        find_tilt(u, d, nothing, nothing, nothing, nothing, no_run())
         square = where(held, square_of(u, d), square)
     return square
 
@@ -790,7 +790,7 @@ def l1_balance(x, y, u, d, p, rise, fall):
             low = where(side < 0.0, spread(-np.inf), gap)
             high = where(side > 0.0, spread(np.inf), gap)
             set_step(u, i, d, load(y, i) - load(x, i), low, high, side)
-        goes = find_level(u, d, rise, fall, p[0] + reach, spread(0.0), goes)
+        goes = find_tilt(u, d, rise, fall, p[0] + reach, spread(0.0), goes)
         for i in range(d):
             way = load(u, i)
             at_center = (way == load(u, d + i)) | (way == load(u, 2 * d + i))
@@ -1061,7 +1061,7 @@ def turn_on_ball(x, y, u, dim, p, price):
         outside = moves & (norm >= edge * edge)
         if anywhere(moves & inside):  # which happens once
             ahead = where(moves & inside, n, spread(0.0))
-            search_stride(x, y, u, d, p, price, ahead, spread(2.0 * r), 0.0, True)
+            find_stride(x, y, u, d, p, price, ahead, spread(2.0 * r), 0.0, True)
         height = root(where(height > 0.0, height, spread(1.0)))
         half = find_half_angle(along * inverse * n / r, n, price, outside)
         aside = r * (2.0 * half * root(1.0 - half * half)) / height

@@ -213,7 +213,7 @@ def read_expert(blocks, length, place, x, d):
     return expert[codes.MOVED * WIDTH]
 
 
-def compare(q, g, at, d, move, weight, prices):
+def compare_block(q, g, at, d, move, weight, prices):
     """Return what every expert of a block costs more than the point ``at``, without moves, and the price of going there."""
     x = skip(q, codes.FIELDS)
     hits = spread(0.0)
@@ -231,7 +231,7 @@ def compare(q, g, at, d, move, weight, prices):
     return conclude(hits, at, g, d), take_price(move, paid) * weight
 
 
-def follow(blocks, count, length, lead, known, g, d, program, noise, at, moved, t):
+def choose_leader(blocks, count, length, lead, known, g, d, program, noise, at, moved, t):
     """Compare every expert with the one that is followed, and change over if that pays.
 
     That one is ``at`` this point, and has ``moved`` there at this price.
@@ -252,7 +252,7 @@ def follow(blocks, count, length, lead, known, g, d, program, noise, at, moved, 
     best = spread(np.inf)
     for block in range(count):
         q = pointer(blocks, block * length)
-        loss, price = compare(q, g, at, d, move, weight, prices)
+        loss, price = compare_block(q, g, at, d, move, weight, prices)
         loss = loss + (load(q, codes.MOVED) - moved)
         loss = where(size(loss) > noise, loss, spread(0.0))
         gap = load(behind, block) + loss
@@ -350,7 +350,7 @@ def play_on(blocks, count, length, lead, known, X, g, d, head, program, work, no
         if TELLS_ROWS:
             tilt(g, g[d], pointer(g, d), step, seen, d)
             noise = noise_of(program, squared_norm(seen, d))
-        follow(blocks, count, length, lead, known, g, d, program, noise, step, moved, head[codes.T])
+        choose_leader(blocks, count, length, lead, known, g, d, program, noise, step, moved, head[codes.T])
         was_guarding = lead[codes.GUARDING] > 0.0
         rows = int(lead[codes.RING])
     factor = 0.0

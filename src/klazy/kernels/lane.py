@@ -9,6 +9,7 @@ A vector of a lane is an array in which place ``i`` holds one number for each ru
 """
 
 import math
+from array import array
 
 
 def load(v, i):
@@ -34,6 +35,11 @@ def skip(v, n):
 def beyond(p, n):
     """Return plain numbers from place ``n`` on."""
     return p[n:]
+
+
+def local(size):
+    """Return room for a few plain numbers that nothing else can point to."""
+    return memoryview(array("d", [0.0]) * size)
 
 
 def spread(value):

@@ -46,7 +46,7 @@ def _find_missing(learner: Any, rule: str, parts: tuple[Any, ...]) -> str | None
     needed = [learner.domain, *parts]
     if rule in MANY:
         needed.append(learner.movement)
-        if not isinstance(learner.movement.weight, float):
+        if not learner.movement.is_steady:
             return f"{type(learner.movement).__name__} with a weight per round"
         if getattr(learner, "rows", ()) is None:
             return f"the family {type(learner.family).__name__}"
@@ -420,7 +420,7 @@ class LeaderLayout(EnsembleLayout):
         whose = np.where(lanes >= 0, lanes, -1 - lanes)
         memory[self._board(codes.BEHIND)] = state.behind[whose]
         memory[self._board(codes.SQUARES)] = state.squares[whose]
-        memory[self._board(codes.FORGETS)] = learner.forgets[whose]
+        memory[self._board(codes.FORGETS)] = learner.forgetful[whose]
         memory[self._board(codes.ORDER)] = np.where(lanes >= 0, lanes, math.inf)
         return memory
 

@@ -1,4 +1,4 @@
-"""The season of a leader, and the forecasts that its experts get: the twin of klazy.learners.season.
+"""The season of a leader, and the forecasts that its experts get: the twin of Season in klazy.learners.seasonal.
 
 All numbers are plain here. Those in the lanes of a block are WIDTH apart.
 """
@@ -7,16 +7,15 @@ import math
 from typing import Any
 
 from klazy.kernels import codes
-from klazy.kernels.binding import local, pointer
 from klazy.kernels.codes import SEASON_PLACES
-from klazy.kernels.lane import called, own_place, wait
+from klazy.kernels.lane import beyond, called, local, own_place, wait
 from klazy.kernels.rules import AHEAD, FALL, PERIODS, RISE
 from klazy.kernels.slots import DEPTH, IS_LONG, OUTLOOK, THREADS, WIDTH, D, limit
 
 
 def find_ring(season, d):
     """Return the sums up to each of the last rounds."""
-    return pointer(season, codes.SEASON_HEAD + d + SEASON_PLACES)
+    return beyond(season, codes.SEASON_HEAD + d + SEASON_PLACES)
 
 
 def find_lap(n, rows):
@@ -31,7 +30,7 @@ def find_sums(ring, t, lap, rows, d):
         place = t - lap
         if place < 0:
             place += rows
-    return pointer(ring, place * (DEPTH * d))
+    return beyond(ring, place * (DEPTH * d))
 
 
 @called
@@ -46,8 +45,8 @@ def observe_season(season, rows, g, apart, dim):
     n = int(season[codes.SEASON_SEEN]) + 1
     given = int(season[codes.SEASON_GIVEN])
     known = int(season[codes.SEASON_PERIOD])
-    mean = pointer(season, codes.SEASON_HEAD)
-    covariances = pointer(mean, d)
+    mean = beyond(season, codes.SEASON_HEAD)
+    covariances = beyond(mean, d)
     ring = find_ring(season, d)
     lap = find_lap(n, rows)
     before = find_sums(ring, n - 1, lap, rows, d)
@@ -83,7 +82,7 @@ def observe_season(season, rows, g, apart, dim):
         if n == given:
             found = given
     elif n % codes.SEASON_EVERY == 0:
-        found = find_period(covariances, pointer(ring, rows * (DEPTH * d)), n, known)
+        found = find_period(covariances, beyond(ring, rows * (DEPTH * d)), n, known)
     if found != known:
         if own_place() == 0:
             season[codes.SEASON_PERIOD] = found
@@ -101,7 +100,12 @@ def project(sums, apart, d):
 
 @called
 def find_period(covariances, shared, n, current):
-    """Find the lag at which autocorrelations come back highest, 0 if they do not; ``shared`` is scratch of several threads."""
+    """Find the lag at which autocorrelations come back highest, 0 if they do not; ``shared`` is scratch of several threads.
+
+    A lag counts by how far its correlation has risen above the lowest of shorter lags, if it falls by half of that again within
+    half a period more. The rise must be prominent, and several standard errors. The current period stays as long as it rises
+    nearly as far as any; else it is the first lag that does. Of its neighbours the highest wins.
+    """
     if covariances[0] <= 0.0:
         return 0
     r = shared
@@ -114,7 +118,7 @@ def find_period(covariances, shared, n, current):
 
 
 def correlation(covariances, lag, n):
-    """Return the autocorrelation at a lag."""
+    """Return the autocorrelation at a lag; until memory is full, longer lags sum fewer products."""
     share = covariances[lag] / covariances[0]
     if n <= codes.SEASON_MEMORY:
         share *= n / (n - lag)
@@ -122,7 +126,7 @@ def correlation(covariances, lag, n):
 
 
 def choose_period(r, n, current):
-    """Do the same with the autocorrelations up to a third of the rounds."""
+    """Find it from the autocorrelations up to a third of the rounds."""
     lags = min(codes.SEASON_LAGS, n // 3)
     lowest = 1.0
     best = 0.0
@@ -172,14 +176,14 @@ def look_ahead(q, given, season, rows, outlook, v, dim):
     ring = find_ring(season, d)
     lap = find_lap(n, rows)
     for lane in range(WIDTH):
-        s = pointer(q, codes.OWN * WIDTH + lane)
+        s = beyond(q, codes.OWN * WIDTH + lane)
         ahead = int(s[AHEAD * WIDTH])
         count = min(int(s[PERIODS * WIDTH]), n // period, (rows - 1) // period)
-        out = pointer(outlook, lane)
+        out = beyond(outlook, lane)
         if ahead > 0:
             forecast_mean(ring, n, lap, rows, period, count, ahead, out, d)
         else:
-            value = pointer(q, (codes.FIELDS + d) * WIDTH + lane)
+            value = beyond(q, (codes.FIELDS + d) * WIDTH + lane)
             is_new = changed == n
             rise = s[RISE * WIDTH]
             fall = s[FALL * WIDTH]

@@ -36,7 +36,7 @@ ENSEMBLE_SIGNATURE = int64(
 UPDATE_SIGNATURE = int64(output1, output1)
 
 
-def count_vectors(q):
+def count_own_vectors(q):
     """Return how many vectors the rule of a row keeps."""
     count = VECTORS
     if KEEPS_RING:
@@ -51,7 +51,7 @@ def take_roots(moves, n):
         moves[j + 1] = math.sqrt(moves[j + 1])
 
 
-def add_up(values, n):
+def sum_first(values, n):
     added = 0.0
     for j in range(n):
         added += values[j]
@@ -83,7 +83,7 @@ def play_sequence(
     rounds = data.shape[0]
     d = D if D > 0 else data.shape[1]
     q = pointer(memory, 0)
-    behind = codes.FIELDS + (1 + count_vectors(q)) * d
+    behind = codes.FIELDS + (1 + count_own_vectors(q)) * d
     y = pointer(memory, behind + d)
     u = pointer(y, codes.MOMENTS * d)
     p = pointer(memory, behind + codes.SCRATCH * d)
@@ -171,7 +171,7 @@ def play_sequence(
             moves[j + 1] = paid
         if is_rooted(move):
             take_roots(moves, n)
-        added = add_up(values, n)
+        added = sum_first(values, n)
         if not math.isfinite(added):
             for j in range(n):
                 if not math.isfinite(values[j]):
@@ -214,7 +214,7 @@ def update_run(memory, g):
         return 1
     q = pointer(memory, 0)
     own = pointer(memory, codes.FIELDS + d)
-    h = pointer(own, count_vectors(q) * d)
+    h = pointer(own, count_own_vectors(q) * d)
     y = pointer(h, d)
     u = pointer(y, codes.MOMENTS * d)
     p = pointer(h, codes.SCRATCH * d)

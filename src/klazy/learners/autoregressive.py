@@ -5,15 +5,112 @@ from __future__ import annotations
 from functools import cached_property
 from typing import Any, ClassVar, NamedTuple
 
+import numpy as np
 from numpy.typing import ArrayLike
 
 from klazy.base.checks import Array, InvalidInput, integer
 from klazy.families import Family
-from klazy.learners.base import Learner
-from klazy.learners.regression import HORIZONS, Regression, place_of
+from klazy.kernels import codes
+from klazy.kernels.regression import SLOT_ROOM, SPACING_COUNT, has_evidence, observe_regression
+from klazy.learners.base import Knowledge, Learner
 from klazy.learners.reluctant import Reluctant, write_vector
 from klazy.movement import Movement
-from klazy.sets import CappedSimplex, ConvexSet, Simplex
+from klazy.sets import ConvexSet
+
+HORIZONS = 2 ** np.arange(1, 1 + codes.REGRESSION_HORIZONS)
+
+
+class Regression(Knowledge):
+    r"""Forecasts the mean of the next H rows, for H = 2, 4, 8, ..., 256, from all rows so far.
+
+    With the mean of all rows :math:`\bar g(t)` and exponential means :math:`e_k(t)` of pace :math:`2^{-k}`, the features of a
+    coordinate are the bands :math:`f_k = e_k - e_{k+1}`, the last of which ends at :math:`\bar g`. The forecast is
+
+    .. math:: F_H(t) = \bar g(t) + \sum_k b_{H,k}\, f_k(t),
+
+    in which :math:`b_H` is the ridge regression of all coordinates together of what the H rows after round s were on average,
+    less :math:`\bar g(s)`, on the features of round s. The ridge is Bayes' rule for coefficients of variance 1, with the
+    targets' mean square as noise; targets overlap, so it counts H times. All horizons share the products of the features,
+    of all rounds so far. Coefficients are solved for anew when the rounds have grown by a fiftieth.
+
+    Parameters
+    ----------
+    dim : int
+        The numbers of a row.
+    centred : bool
+        Whether what all coordinates share does not count, as on simplices.
+    """
+
+    def __init__(self, dim: int, centred: bool) -> None:
+        self.dim = dim
+        self.centred = centred
+        bands = codes.REGRESSION_BANDS
+        count = codes.REGRESSION_HORIZONS
+        super().__init__(
+            codes.REGRESSION_HEAD,
+            sums=(dim,),
+            norms=(bands,),
+            means=(dim, bands),
+            squares=(count,),
+            errors=(count,),
+            products=(count, bands),
+            matrix=(bands, bands),
+            coefficients=(bands, count),
+            forecasts=(dim, count),
+            slots=(SPACING_COUNT, codes.REGRESSION_SLOTS, dim * SLOT_ROOM),
+        )
+
+    def init(self) -> Array:
+        """Return the vector before the first round."""
+        known = np.zeros(self.size)
+        known[codes.REGRESSION_CENTRED] = self.centred
+        return known
+
+    def observe(self, known: Array, row: Array, period: int = 0) -> Array:
+        """Return the vector after another round with this row; a period changes nothing."""
+        known = known.copy()
+        observe_regression(memoryview(known), row.tolist(), self.dim)
+        return known
+
+    def forecast(self, known: Array, horizon: int) -> Array:
+        """Return the forecast of the mean of the next rows, for a horizon that is a power of two."""
+        return self.read(known, "forecasts")[:, place_of(horizon)]
+
+    def skill(self, known: Array, horizon: int) -> float:
+        """Return the share of the squared errors of the mean of all rows that forecasts have saved, each made beforehand."""
+        h = place_of(horizon)
+        square = self.read(known, "squares")[h]
+        return 0.0 if square == 0.0 else float(1.0 - self.read(known, "errors")[h] / square)
+
+    def describe_skill(self, known: Array) -> str:
+        """Write how good forecasts have been, at the horizon where they were best, for a sentence."""
+        skills = [max(self.skill(known, int(horizon)), 0.0) for horizon in HORIZONS]
+        best = int(np.argmax(skills))
+        return (
+            f" Forecasts for {HORIZONS[best]} rounds, each made beforehand, have saved {skills[best]:.2f} of the squared error "
+            "of the mean of all rounds."
+        )
+
+    def has_evidence(self, known: Array) -> bool:
+        """Return True if forecasts of some horizon were better than the mean of all rows by more than their own noise.
+
+        That is what they saved over the mean squared target, each target counted as often as it overlaps others.
+        """
+        return has_evidence(memoryview(known), self.dim)
+
+    def check(self, known: Array) -> None:
+        """Reject what this regression could not have left: kernels trust these numbers."""
+        n, solved, centred = known[: codes.REGRESSION_HEAD].tolist()
+        if not 0 <= solved <= n or n % 1 or centred != self.centred:
+            head = known[: codes.REGRESSION_HEAD]
+            raise InvalidInput(
+                f"state.regression must come from a trace or agent of this learner, got {head}."
+            )
+
+
+def place_of(horizon: int) -> int:
+    """Return the place of a horizon among those that are forecast."""
+    return int(horizon).bit_length() - 2
 
 
 class AutoregressiveState(NamedTuple):
@@ -92,7 +189,7 @@ class Autoregressive(Learner[AutoregressiveState]):
     @cached_property
     def regression(self) -> Regression:
         """What it learns."""
-        return Regression(self.domain.dim, isinstance(self.domain, Simplex | CappedSimplex))
+        return Regression(self.domain.dim, self.domain.has_total)
 
     @property
     def rule(self) -> str | None:  # pyright: ignore[reportIncompatibleVariableOverride]

@@ -1,7 +1,7 @@
 """Learners that see only the cost of a decision, and no gradient."""
 
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -62,6 +62,7 @@ class Bandit(Wrapper[BanditState]):
     points: int
     delta: float
     seed: int
+    learns_from_values: ClassVar[bool] = True
     inside: ConvexSet  # where the learner's own point is
 
     def __init__(self, learner: Learner[Any], points: int = 1, *, delta: float, seed: int = 0) -> None:

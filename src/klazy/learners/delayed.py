@@ -1,6 +1,6 @@
 """Feedback that comes late, in another order, or never."""
 
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -53,6 +53,8 @@ class Delayed(Wrapper[DelayedState]):
     >>> state.x.tolist(), learner.advance(state).x.tolist()
     ([0.0], [-0.5])
     """
+
+    takes_delays: ClassVar[bool] = True
 
     def __init__(self, learner: Learner[Any]) -> None:
         self._wrap(learner)

@@ -6,14 +6,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from klazy.base.checks import Array, InvalidInput, check_flag, non_negative
+from klazy.base.checks import Array, InvalidInput, check_flag, instance, non_negative
 from klazy.families import Family, Linear
 from klazy.kernels import codes
-from klazy.learners.autoregressive import Autoregressive
+from klazy.learners.autoregressive import Regression
 from klazy.learners.base import Learner
-from klazy.learners.plan import Plan
-from klazy.learners.planning import Planning
-from klazy.learners.regression import Regression
+from klazy.learners.planning import DemandPlan
 from klazy.learners.reluctant import Reluctant
 from klazy.learners.sader import (
     SAder,
@@ -26,8 +24,7 @@ from klazy.learners.sader import (
     points_of,
     step_expert,
 )
-from klazy.learners.season import Season, join_seasons
-from klazy.learners.seasonal import Seasonal
+from klazy.learners.seasonal import Season, join_seasons
 from klazy.movement import Movement, as_movement
 
 NOTHING = np.zeros(0)
@@ -178,7 +175,7 @@ class Leader(Learner[LeaderState]):
         return join_seasons([expert.season for expert in self._find_sharing("season")])
 
     @cached_property
-    def regression(self) -> Regression | Plan | None:
+    def regression(self) -> Regression | DemandPlan | None:
         """What its autoregressive or planning experts know, if all see the rows that it sees."""
         sharing = self._find_sharing("regression")
         return sharing[0].regression if sharing else None
@@ -190,17 +187,14 @@ class Leader(Learner[LeaderState]):
         return found if sees_all else []
 
     @cached_property
-    def forgets(self) -> Array:
+    def forgetful(self) -> Array:
         """Which experts look back over a window only."""
-        return np.array(
-            [isinstance(expert, Reluctant) and expert.window is not None for expert in self.experts]
-        )
+        return np.array([expert.forgets for expert in self.experts])
 
     @cached_property
     def _waits(self) -> Array:
         """After which round each expert starts level, 0 for those that play from the first."""
-        given = [expert.given if isinstance(expert, Seasonal) else 0 for expert in self.experts]
-        return np.array([period if period >= codes.SEASON_ROWS else 0 for period in given])
+        return np.array([expert.level_after for expert in self.experts])
 
     def _shares(self, expert: Learner[Any]) -> bool:
         """Return True if the leader keeps what an expert knows of the rounds so far."""
@@ -339,7 +333,7 @@ class Leader(Learner[LeaderState]):
         """Leave out experts that forget, as long as forecasts have not been better than the mean of all rounds."""
         if self.regression is None or self.regression.has_evidence(regression):
             return score
-        return np.where(self.forgets, np.inf, score)
+        return np.where(self.forgetful, np.inf, score)
 
     def _observe(self, state: LeaderState, g: Array) -> LeaderState:
         """Update what the leader knows for its experts with the row of a round."""
@@ -359,13 +353,14 @@ class Leader(Learner[LeaderState]):
         told = np.broadcast_to(self._slope(points, g), points.shape)
         following = list(leader.experts)
         moves = []
-        for i, (expert, state) in enumerate(zip(self.experts, leader.experts, strict=True)):
+        experts: tuple[Any, ...] = self.experts
+        for i, (expert, state) in enumerate(zip(experts, leader.experts, strict=True)):
             row = g
             guess = hint
             if expert.family is None or expert.family != self.family:
                 row = told[i]
                 guess = None if hint is None else self._slope(points[i], hint)
-            if isinstance(expert, Seasonal | Autoregressive | Planning) and self._shares(expert):
+            if self._shares(expert):
                 following[i], forecast = expert.look_ahead(state, getattr(leader, expert.shared))
                 if forecast is not None:
                     moves.append((expert.mover, i, forecast, expert.mover.price))
@@ -419,7 +414,7 @@ class Leader(Learner[LeaderState]):
                 f"{c + 1} from now on; so far it has cost {abs(gap):.4g} {sign}, movement included."
             )
         looks = self.season is not None and self.season.given == 0
-        if looks and state.season[codes.SEASON_PERIOD] == 0.0 and not isinstance(self.experts[c], Seasonal):
+        if looks and state.season[codes.SEASON_PERIOD] == 0.0 and self.experts[c].shared != "season":
             words += f" It has found no season of up to {codes.SEASON_LAGS} rounds."
         if state.guarding:
             words += (
@@ -517,8 +512,8 @@ def _group_moves(moves: list[tuple[Reluctant, int, Array, float]]) -> list[list[
 
 def check_expert_families(family: Any, experts: tuple[Learner[Any], ...]) -> None:
     """Reject experts that want rows of another family than their leader gets."""
-    if family is not None and not isinstance(family, Family):
-        raise InvalidInput(f"family must be a Family such as Pinball(2.0, 1.0), got {family!r}.")
+    if family is not None:
+        instance(family, "family", Family, "a Family such as Pinball(2.0, 1.0)")
     for i, expert in enumerate(experts):
         if expert.family not in (None, Linear(), family):
             raise InvalidInput(

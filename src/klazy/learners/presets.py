@@ -10,21 +10,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from klazy.base.checks import Array, InvalidInput, check_flag, non_negative, one_of, positive, size
-from klazy.families import Family, Pinball
+from klazy.base.checks import Array, InvalidInput, check_flag, instance, non_negative, one_of, positive, size
+from klazy.families import Family
 from klazy.kernels import codes
-from klazy.learners.autoregressive import Autoregressive
+from klazy.learners.autoregressive import HORIZONS, Autoregressive
 from klazy.learners.base import Descent, Learner, check_domain
 from klazy.learners.gd import GD, LazyGD
 from klazy.learners.klazy import KLazyGD
 from klazy.learners.leader import Leader
 from klazy.learners.memory import Decay, Forget, Full, Memory, MemoryGD
 from klazy.learners.planning import Planning, suits_plan
-from klazy.learners.regression import HORIZONS
 from klazy.learners.reluctant import Reluctant
 from klazy.learners.sader import SELF_TUNED, SAder, harmonic_prior
-from klazy.learners.season import count_ring_rows
-from klazy.learners.seasonal import Seasonal
+from klazy.learners.seasonal import Seasonal, count_ring_rows
 from klazy.movement import L2Movement, Movement, as_movement, suit_movement
 from klazy.schedules import ScaleFree, Schedule
 from klazy.sets import Box, ConvexSet
@@ -449,8 +447,8 @@ def auto(
     movement = _check_movement(domain, movement)
     # `costs` is a family, or costs that have one.
     family = getattr(costs, "family", costs)
-    if costs is not None and not isinstance(family, Family):
-        raise InvalidInput(f"costs must be a Family such as Pinball(), or costs of one, got {costs!r}.")
+    if costs is not None:
+        instance(family, "costs", Family, "a Family such as Pinball(), or costs of one")
     # Experts plan with Euclidean distance if only the distance of a movement is known; the leader charges what it costs.
     planned = movement
     if movement.grouped is None and not movement.is_fee:
@@ -466,7 +464,8 @@ def auto(
     sums: list[tuple[None, float]] = []
     horizons: Sequence[int] = []
     # Sums of demands have no kernel, because the band of a stock would change every round. Regressions forecast no deviations.
-    if not isinstance(known, Pinball):
+    has_demands = known is not None and known.rows_are == "demands"
+    if not has_demands:
         sums = [(None, horizon) for horizon in SUMS[::every]]
         # What the longest window sees, a regression sees, too.
         windows = WINDOWS[:-1]
@@ -490,12 +489,7 @@ def auto(
         for horizon in plans[::every]
         for periods in _choose_averages(season, width)
     ]
-    if (
-        isinstance(known, Pinball)
-        and isinstance(domain, Box)
-        and suits_plan(planned)
-        and domain.dim <= MOST_PLANNED
-    ):
+    if has_demands and type(domain) is Box and suits_plan(planned) and domain.dim <= MOST_PLANNED:
         # More periods of a short season have passed.
         shortest = min((season for season in seasons if season is not None), default=None)
         learned = [
@@ -618,7 +612,7 @@ def _on_grid(
     if lazy:
         places.append([LazyGD(domain, sigmas[0], start=start)])
     experts = [expert for place in places for expert in place]
-    if len(experts) > len(places) and isinstance(prior, str) and prior == "harmonic":
+    if len(experts) > len(places) and np.array_equal(prior, "harmonic"):
         # The prior belongs to the sigma. Two experts that share it are each at most ln(2) / beta worse off than alone.
         sizes = [len(place) for place in places]
         prior = np.repeat(harmonic_prior(len(places)) / sizes, sizes)

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from klazy.base.checks import Array, InvalidInput, check_flag, number, positive
+from klazy.base.checks import Array, InvalidInput, check_flag, instance, number, positive
 from klazy.families import Family, Linear, LogWealth, Pinball, Quadratic, Rewards
 from klazy.kernels import codes
 from klazy.learners.base import Learner, check_domain, check_start
@@ -120,8 +120,8 @@ class Reluctant(Learner[ReluctantState]):
         check_bounded(check_domain(domain))
         if window is not None and number(window, "window") < 1.0:
             raise InvalidInput(f"window must be at least 1, got {window}. Use window=None for all rounds.")
-        if family is not None and not isinstance(family, Family):
-            raise InvalidInput(f"family must be a Family such as Pinball(), got {family!r}.")
+        if family is not None:
+            instance(family, "family", Family, "a Family such as Pinball()")
         if family is not None and not family.has_forecast:
             raise InvalidInput(
                 f"family must be one whose rows can be averaged, got {family!r}. Leave it out to use gradients."
@@ -157,6 +157,10 @@ class Reluctant(Learner[ReluctantState]):
         return 1.0 if self.window is None else 1.0 - self.pace
 
     @property
+    def forgets(self) -> bool:
+        return self.window is not None
+
+    @property
     def is_curved(self) -> bool:
         """Whether it gets rows of costs that are no gradients."""
         return self._target is not None or self._demand is not None
@@ -164,12 +168,14 @@ class Reluctant(Learner[ReluctantState]):
     @cached_property
     def _target(self) -> Quadratic | None:
         """The family, if rows are targets."""
-        return self.family if isinstance(self.family, Quadratic) else None
+        family: Any = self.family
+        return family if family is not None and family.rows_are == "targets" else None
 
     @cached_property
     def _demand(self) -> Pinball | None:
         """The family, if rows are demands."""
-        return self.family if isinstance(self.family, Pinball) else None
+        family: Any = self.family
+        return family if family is not None and family.rows_are == "demands" else None
 
     @cached_property
     def rule(self) -> str | None:  # pyright: ignore[reportIncompatibleVariableOverride]
@@ -374,12 +380,12 @@ def write_vector(values: Array) -> str:
 
 def _understands_average(family: Family) -> bool:
     """Return True if the mean of a family's moments is a target, a demand, or the gradient of what is expected."""
-    return isinstance(family, Quadratic | Pinball) or type(family).expected is Linear.expected
+    return family.rows_are != "gradients" or type(family).expected is Linear.expected
 
 
 def _check_movement(movement: Any, dim: int) -> Movement:
     movement = as_movement(movement)
-    if not isinstance(movement.weight, float):
+    if not movement.is_steady:
         raise InvalidInput(f"movement must have one weight for all rounds, got {movement!r}.")
     if movement.grouped is None and not movement.is_fee:
         message = f"movement must say how it is `grouped`, got {movement!r}. Use L1Movement(...)."

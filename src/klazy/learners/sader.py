@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from klazy.base.checks import Array, InvalidInput, check_flag, freeze, one_of, positive, vector
+from klazy.base.checks import Array, InvalidInput, check_flag, freeze, instance, one_of, positive, vector
 from klazy.kernels import codes
 from klazy.learners.base import Learner
 from klazy.movement import Movement, as_movement, suit_movement
@@ -343,8 +343,7 @@ def check_experts(experts: Any, names: Sequence[str] | None = None) -> tuple[Lea
         raise InvalidInput(f"experts must be a list of learners such as {example}, got {experts!r}.")
     for i, expert in enumerate(experts):
         name = f"experts[{i}]" if names is None else names[i]
-        if not isinstance(expert, Learner):
-            raise InvalidInput(f"{name} must be a Learner such as GD(ball, 1.0), got {expert!r}.")
+        instance(expert, name, Learner, "a Learner such as GD(ball, 1.0)")
         if expert.domain != experts[0].domain:
             domain = experts[0].domain
             raise InvalidInput(
@@ -356,7 +355,7 @@ def check_experts(experts: Any, names: Sequence[str] | None = None) -> tuple[Lea
 
 def check_norm(movement: Movement, dim: int) -> None:
     """Reject a movement by which an average of experts cannot be charged: it moves whenever one of them does."""
-    if movement.degree != 1.0 or not isinstance(movement.weight, float):
+    if movement.degree != 1.0 or not movement.is_steady:
         raise InvalidInput(
             f"movement must be a norm with one weight, such as L2Movement(1.0), got {movement!r}. Only "
             "Leader(experts, movement, guard=False) takes others."

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from klazy.base.checks import Array, InvalidInput, integer, positive
+from klazy.base.checks import Array, InvalidInput, instance, integer, positive
 from klazy.families import Family, Linear, Pinball, Quadratic, Rewards
 from klazy.kernels import codes
 from klazy.learners.base import NEVER, Learner, check_domain, check_start
@@ -82,8 +82,7 @@ class Thumb(Learner[ThumbState]):
     ) -> None:
         if family is None:
             family = Linear()
-        if not isinstance(family, Family):
-            raise InvalidInput(f"family must be a Family such as Quadratic(), got {family!r}.")
+        instance(family, "family", Family, "a Family such as Quadratic()")
         check_bounded(check_domain(domain))
         self._keep(domain=domain, family=family, start=check_start(domain, start))
 

@@ -19,7 +19,7 @@ from klazy.sets.separable import Separable
 
 TOLERANCE = 1e-9  # by how much a constraint may be violated, relative to its own size, by a point that counts as inside
 SHORTEST = 1e-10  # A search takes a move shorter than this share of the diameter for none.
-TURNS = 180  # directions in which a small picture of a set is drawn
+DIRECTIONS = 180  # directions in which a small picture of a set is drawn
 
 
 class ConvexSet(Config, ABC):
@@ -44,10 +44,13 @@ class ConvexSet(Config, ABC):
     cheap_lowest: bool = True
     # True if the set has a diameter; `check_bounded` rejects a set without one.
     bounded: bool = True
+    # True if points are shares of a total, so that what all coordinates have in common does not matter.
+    has_total: ClassVar[bool] = False
     # True if `nearest` is known to treat each coordinate by itself.
     separable: bool = False
 
     _rests_on: ClassVar[dict[str, str]] = {
+        "has_total": "nearest",
         "separable": "nearest",
         "margin": "nearest",
         "stability": "nearest",
@@ -593,7 +596,7 @@ class ConvexSet(Config, ABC):
 
     def _picture(self) -> str:
         """Draw the set in the plane, with its start."""
-        return draw_outline(outline(self, TURNS), self.start) if self.dim == 2 else ""
+        return draw_outline(outline(self, DIRECTIONS), self.start) if self.dim == 2 else ""
 
 
 def outline(domain: ConvexSet, turns: int = 720) -> Array:

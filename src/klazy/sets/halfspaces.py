@@ -16,7 +16,7 @@ EQUATION = 5  # daqp's code of an equation
 FAR = 1e8  # in sizes of the set: beyond that, rounding decides between points of the set anyway
 TIGHT = 1e-13  # the solver's tolerance, in sizes of the set
 AIM = 1e-14  # how far inside a ball a search aims, so that rounding does not put its point outside
-SEARCH = 200  # steps of a search; halving alone needs about 60
+SEARCH_STEPS = 200  # steps of a search; halving alone needs about 60
 
 
 class HalfSpaces(NamedTuple):
@@ -207,7 +207,7 @@ def _search(path: _Path, guess: Array, center: Array, radius: float) -> Array:
     before = np.zeros(n)
     off = _beyond(best, center, radius)
     rows = np.arange(n)
-    for turn in range(SEARCH):
+    for turn in range(SEARCH_STEPS):
         u = path.respond(s, rows)
         beyond = _beyond(u, center, radius)
         inside = beyond <= AIM

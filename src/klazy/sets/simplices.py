@@ -21,6 +21,7 @@ class _Shares(ConvexSet):
     """Base class of both simplices: a total between bounds."""
 
     usual_movement: ClassVar[str] = "tv"
+    has_total: ClassVar[bool] = True
     total: float
 
     @cached_property

@@ -18,7 +18,7 @@ from klazy.base.checks import Array, InvalidInput
 from klazy.base.options import explain_arguments
 from klazy.game.regret import check_comparator, regret
 from klazy.game.trace import Trace, check_from_start
-from klazy.learners import Delayed, Leader, Learner, Reluctant, SAder
+from klazy.learners import Leader, Learner, Reluctant, SAder
 from klazy.learners.better import BetterOfTwo
 from klazy.theory.bounds import order_feedback
 from klazy.theory.diagnosis import compare_with_hints, find_rising_sigmas, list_states, normals_of, phases_of
@@ -145,7 +145,7 @@ def certify(trace: Trace, u: ArrayLike) -> Certificate:
     g = trace.gradients()
     u = check_comparator(u, trace, learner.domain)
     smoothed = find_smoothed(trace, u)
-    if isinstance(learner, Delayed):
+    if learner.takes_delays:
         return _bound_delayed(learner, trace, x[:-1], g, u, smoothed)
     return bound_run(learner, trace.switching, x, g, u, smoothed, trace.hints)
 
@@ -157,9 +157,7 @@ def find_smoothed(trace: Trace, u: Array) -> Array:
     return curves.dynamic + curves.switching
 
 
-def _bound_delayed(
-    learner: Delayed, trace: Trace, x: Array, g: Array, u: Array, smoothed: Array
-) -> Certificate:
+def _bound_delayed(learner: Any, trace: Trace, x: Array, g: Array, u: Array, smoothed: Array) -> Certificate:
     """Bound a delayed run by the bounds of the learner inside, in the order of arrival, and the cost of lateness."""
     order = order_feedback(trace.kept.get("delays", np.zeros(len(g))))
     s = order.rounds
@@ -289,7 +287,7 @@ def _price_jumps(form: _Form, x: Array, u: Array, sigma: Array) -> Array:
 def _check_certified(trace: Trace) -> Learner[Any]:
     """Return the learner of a run, or reject one without a certificate."""
     learner: Any = trace.source
-    inner = learner.learner if isinstance(learner, Delayed) else learner
+    inner = learner.learner if learner.takes_delays else learner
     if inner.form not in CERTIFIED_FORMS:
         message = f"{type(learner).__name__} has no certificate."
         if hasattr(learner, "name_accounts"):
@@ -429,7 +427,7 @@ def _excess(learner: SAder, trace: Trace, lost: Array) -> Array:
     r = trace.spread
     d = trace.diameter
     beta = trace.beta
-    if not isinstance(learner.beta, str):
+    if not learner.is_self_tuned:
         v = r**2 / 8.0 + weight * d * r / 4.0
         return doubt / learner.beta + learner.beta * np.cumsum(v)[:, None]
     live = beta > 0.0
