@@ -129,7 +129,7 @@ def test_a_leader_keeps_what_its_experts_know_once():
     rows = draw_demand(120, 30.0)
     experts = [kl.contrib.Planning(BOX, "l1", rounds, family=COSTS) for rounds in (4, 64)]
     costs = kl.PinballCosts(rows, 4.0, 1.0)
-    leader = kl.run(kl.Leader(experts, "l1", family=COSTS), costs, engine="step").state
+    leader = kl.run(kl.contrib.Leader(experts, "l1", family=COSTS), costs, engine="step").state
     alone = [kl.run(expert, costs, engine="step").state for expert in experts]
     for state, own in zip(leader.experts, alone, strict=True):
         assert state.regression.size == 0
@@ -165,13 +165,13 @@ def test_repr_and_file_form_give_the_learner_back():
     [
         (
             lambda: kl.contrib.Planning(kl.Simplex(3), "tv", 16),  # pyright: ignore[reportArgumentType]
-            "domain must be a Box, got Simplex(dim=3). Use Reluctant for it.",
+            "domain must be a Box, got Simplex(dim=3). Use contrib.Reluctant for it.",
         ),
         (lambda: kl.contrib.Planning(BOX, "l1", 12), "rounds must be a power of two of at most 256, got 12."),
         (lambda: kl.contrib.Planning(BOX, "l2", 16), "movement must be L1Movement or of its kind, got 'l2'."),
         (lambda: kl.contrib.Planning(BOX, "l1", 16, 0.0), "factor must be above 0, got 0.0."),
         (lambda: kl.contrib.Planning(BOX, "l1", 16, family=kl.Quadratic()),
-         "family must be Pinball, got Quadratic(). Use Reluctant for it."),
+         "family must be Pinball, got Quadratic(). Use contrib.Reluctant for it."),
         (lambda: kl.contrib.Planning(BOX, "l1", 16, period=10081), "period must be at most 10080, got 10081."),
     ],
 )  # fmt: skip

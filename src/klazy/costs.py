@@ -41,7 +41,6 @@ from klazy.movement import L2Movement
 
 __all__ = [
     "CallableCosts",
-    "LinearCosts",
     "LogWealthCosts",
     "PinballCosts",
     "QuadraticCosts",

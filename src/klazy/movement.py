@@ -18,11 +18,8 @@ from klazy.kernels import codes
 from klazy.sets import ConvexSet
 
 __all__ = [
-    "AsymmetricMovement",
     "L1Movement",
     "L2Movement",
-    "SquaredMovement",
-    "SwitchFee",
     "TVMovement",
 ]
 

@@ -182,12 +182,12 @@ class Trace(Generic[S]):
 
     @property
     def leader(self) -> np.ndarray:
-        """Which expert a :class:`~klazy.Leader` follows, counted from 0, of shape (T,)."""
+        """Which expert a :class:`~klazy.contrib.Leader` follows, counted from 0, of shape (T,)."""
         return self._recorded("leader", "experts").astype(int)
 
     @property
     def guarding(self) -> np.ndarray:
-        """Whether the guard of a :class:`~klazy.Leader` played the ensemble, of shape (T,)."""
+        """Whether the guard of a :class:`~klazy.contrib.Leader` played the ensemble, of shape (T,)."""
         return self._recorded("guarding", "experts").astype(bool)
 
     def _recorded(self, name: str, needed: str) -> Array:

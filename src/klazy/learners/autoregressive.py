@@ -181,7 +181,7 @@ class Autoregressive(Learner[AutoregressiveState]):
         mover = Reluctant(domain, movement, 1.0, horizon, family=family, start=start)
         if family is not None and family.width(domain.dim) != domain.dim:
             raise InvalidInput(
-                f"family must forecast one number per coordinate, got {family!r}. Use Reluctant for it."
+                f"family must forecast one number per coordinate, got {family!r}. Use contrib.Reluctant for it."
             )
         self._keep(domain=domain, movement=mover.movement, horizon=horizon)
         self._keep(family=family, start=mover.start, mover=mover)

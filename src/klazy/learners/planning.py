@@ -186,13 +186,13 @@ class Planning(Learner[PlanningState]):
         period: int | None = None,
         start: ArrayLike | None = None,
     ) -> None:
-        instance(domain, "domain", Box, "a Box", "Use Reluctant for it.")
+        instance(domain, "domain", Box, "a Box", "Use contrib.Reluctant for it.")
         rounds = integer(rounds, "rounds")
         if rounds not in ENDS:
             raise InvalidInput(f"rounds must be a power of two of at most {ENDS[-1]}, got {rounds}.")
         if family is None:
             family = Pinball()
-        instance(family, "family", Pinball, "Pinball", "Use Reluctant for it.")
+        instance(family, "family", Pinball, "Pinball", "Use contrib.Reluctant for it.")
         mover = Reluctant(domain, movement, 1.0, 1.0, family=family, start=start)
         if not suits_plan(mover.movement):
             raise InvalidInput(f"movement must be L1Movement or of its kind, got {movement!r}.")

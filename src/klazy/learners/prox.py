@@ -352,7 +352,7 @@ def stock_if_it_pays(
 
     On a box that is the minimiser of the expected cost and the cost of moving, if moving is charged by coordinates. Elsewhere
     it is a rule: on other sets the point is projected, and a norm of all changes counts as a price of each
-    coordinate. Where the price grows faster than the step (:class:`~klazy.SquaredMovement`,
+    coordinate. Where the price grows faster than the step (:class:`~klazy.contrib.SquaredMovement`,
     :class:`~klazy.contrib.ImpactMovement`) there is no band, and the minimiser of each coordinate is searched for. If no move
     pays, the answer is x itself.
 

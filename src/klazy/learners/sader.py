@@ -168,7 +168,7 @@ class SAder(Learner[SAderState]):
         for i, expert in enumerate(self.experts):
             if not expert.takes_gradients:
                 raise InvalidInput(
-                    f"The experts of SAder must take gradients, but experts[{i}].family is {expert.family}. Use Leader."
+                    f"The experts of SAder must take gradients, but experts[{i}].family is {expert.family}. Use contrib.Leader."
                 )
         experts = tuple(expert.init(x) for expert in self.experts)
         nothing = np.zeros(len(self.experts))
@@ -358,7 +358,7 @@ def check_norm(movement: Movement, dim: int) -> None:
     if movement.degree != 1.0 or not movement.is_steady:
         raise InvalidInput(
             f"movement must be a norm with one weight, such as L2Movement(1.0), got {movement!r}. Only "
-            "Leader(experts, movement, guard=False) takes others."
+            "contrib.Leader(experts, movement, guard=False) takes others."
         )
     movement.check(dim)
 
@@ -371,7 +371,7 @@ def check_hints(hints: Any, experts: tuple[Learner[Any], ...]) -> bool:
         kinds = sorted({type(expert).__name__ for expert in experts})
         raise InvalidInput(
             f"With hints=True an expert must accept hints, and {', '.join(kinds)} do not. Add MemoryGD(...) or "
-            "Reluctant(..., hints=True)."
+            "contrib.Reluctant(..., hints=True)."
         )
     return True
 

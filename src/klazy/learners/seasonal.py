@@ -232,7 +232,7 @@ class Seasonal(Learner[SeasonalState]):
         movement = as_movement(movement)
         if movement.is_fee:
             raise InvalidInput(
-                f"movement must grow with the distance, got {movement!r}. Reluctant takes a fee."
+                f"movement must grow with the distance, got {movement!r}. contrib.Reluctant takes a fee."
             )
         if horizon is not None:
             horizon = integer(horizon, "horizon")

@@ -500,8 +500,9 @@ class Space(ConvexSet):
     r"""All of :math:`R^d`, for decisions without bounds.
 
     Projections change nothing, the diameter is infinite. All that is tuned to the size of a set, or goes to its cheapest point,
-    rejects it: ``argmin_linear``, ensembles and ``auto``, :class:`~klazy.Reluctant`, rules of thumb, optima and baselines that
-    look ahead. :class:`~klazy.contrib.CoinBetting` is made for it; descents with a sigma of your own play on it, too.
+    rejects it: ``argmin_linear``, ensembles and ``auto``, :class:`~klazy.contrib.Reluctant`, rules of thumb, optima and
+    baselines that look ahead. :class:`~klazy.contrib.CoinBetting` is made for it; descents with a sigma of your own play on it,
+    too.
 
     Parameters
     ----------

@@ -354,8 +354,8 @@ def certify_experts(trace: Trace) -> ExpertCertificate:
     r"""Bound what an ensemble cost more than each of its experts (Theorem 8, live).
 
     For a fixed rate the bound is :math:`\ln(1/\pi_i)/\beta + \beta \sum_t v_t`; the page Ensembles has it for the self-tuned
-    rates, and for a :class:`~klazy.Leader` with its guard. Only norms with one weight are covered, for others have neither. For
-    a :class:`~klazy.contrib.BetterOfTwo` it is the bound stated there.
+    rates, and for a :class:`~klazy.contrib.Leader` with its guard. Only norms with one weight are covered, for others have
+    neither. For a :class:`~klazy.contrib.BetterOfTwo` it is the bound stated there.
 
     Parameters
     ----------
@@ -444,7 +444,7 @@ def _excess(learner: SAder, trace: Trace, lost: Array) -> Array:
 
 
 class Reluctance(NamedTuple):
-    """A run of :class:`~klazy.Reluctant` and its bounds. :func:`~klazy.theory.certify_reluctance` makes it.
+    """A run of :class:`~klazy.contrib.Reluctant` and its bounds. :func:`~klazy.theory.certify_reluctance` makes it.
 
     Parameters
     ----------
@@ -472,7 +472,7 @@ class Reluctance(NamedTuple):
 
 @explain_arguments
 def certify_reluctance(trace: Trace, u: ArrayLike) -> Reluctance:
-    r"""Bound what a run of :class:`~klazy.Reluctant` paid for moving, and its regret.
+    r"""Bound what a run of :class:`~klazy.contrib.Reluctant` paid for moving, and its regret.
 
     With the forecast :math:`\hat g_t` after round t, :math:`p_t` the price of a unit of movement
     (:math:`\lambda / H`, or :math:`\lambda / (H t)` without a window) and D the diameter of the set,
@@ -485,8 +485,9 @@ def certify_reluctance(trace: Trace, u: ArrayLike) -> Reluctance:
               + \sum_{t>1} \Bigl( p_{t-1}\, m(u_t - x_t) + \langle g_t - \hat g_{t-1}, x_t - u_t \rangle \Bigr)
 
     for every sequence u of points of the set, however much it moves, and for any forecasts, those of hints included. The
-    proof is on the page Theory. It needs a movement that obeys the triangle inequality, so no :class:`~klazy.SwitchFee`,
-    :class:`~klazy.SquaredMovement` or :class:`~klazy.contrib.ImpactMovement`, and a price above zero.
+    proof is on the page Theory. It needs a movement that obeys the triangle inequality, so no
+    :class:`~klazy.contrib.SwitchFee`, :class:`~klazy.contrib.SquaredMovement` or
+    :class:`~klazy.contrib.ImpactMovement`, and a price above zero.
 
     Parameters
     ----------
