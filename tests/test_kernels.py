@@ -588,7 +588,7 @@ class TestTables:
         movers = {
             rule for rule in RULES if rule.startswith(("reluctant", "seasonal", "autoregressive"))
         }  # see test_moves.py
-        told = {rule for rule in RULES if RULES[rule].told is not None}
+        told = {rule for rule in RULES if RULES[rule].row_family is not None}
         assert {learner.rule for learner in learners} - {None} - movers == set(RULES) - told - movers
 
     @pytest.mark.parametrize("code", code_table("FORGET", "EVENT"))

@@ -385,7 +385,7 @@ class Family(Config, ABC):
             g = self.gradient(means, x)
             size = _norm(g)
             step = g * (length / np.where(size > 0.0, size, 1.0))[..., None]
-            # Most of a step may lead out of the set: then the rest of it is made as long.
+            # If most of a step leads out of the set, the part inside is made as long as the whole.
             left = _norm(domain.nearest(x - step) - x)
             x = domain.nearest(x - step * (length / np.maximum(left, length / LONGER))[..., None])
             length *= SHORTER
@@ -695,7 +695,7 @@ class Pinball(Family):
         from scipy.special import ndtri
 
         prices = self.short + self.excess
-        # The best point is enough in this share of the rounds. Where one price is zero, that is all of them or none.
+        # The best stock is enough in this share of the rounds: in all or none where one of the prices is zero.
         enough = self.short / np.where(prices > 0.0, prices, 1.0)
         return ndtri(np.clip(enough, EPS, 1.0 - EPS))
 

@@ -652,7 +652,7 @@ class SwitchFee(Movement):
 
 
 def list_short_names() -> dict[str, type[Movement]]:
-    """Return the movements that one word names, yours among them.
+    """Return the movements that have a short name, your own included.
 
     Returns
     -------

@@ -11,6 +11,7 @@ import math
 import numbers
 import os
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -185,7 +186,7 @@ def size(value: Any, name: str, remedy: str = "", *, least: int = 1) -> int:
 
 
 def check_flag(value: Any, name: str) -> bool:
-    """Return True or False; reject what merely counts as one of them."""
+    """Return True or False; reject values such as 0 or "yes"."""
     if not isinstance(value, bool | np.bool_):
         raise InvalidInput(f"{name} must be True or False, got {value!r}.")
     return bool(value)
@@ -216,6 +217,13 @@ def instance(value: Any, name: str, kind: type[Kind], wanted: str, remedy: str =
     if not isinstance(value, kind):
         raise InvalidInput(f"{name} must be {wanted}, got {value!r}. {remedy}".rstrip())
     return value
+
+
+def filled_list(values: Any, name: str, wanted: str) -> tuple[Any, ...]:
+    """Return the members of a list that is not empty; ``wanted`` says of what: "such as [Box(0, 1), Simplex(3)]"."""
+    if not isinstance(values, Sequence) or not values:
+        raise InvalidInput(f"{name} must be a list {wanted}, got {values!r}.")
+    return tuple(values)
 
 
 def one_of(value: str, name: str, allowed: tuple[str, ...]) -> str:

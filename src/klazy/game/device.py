@@ -21,8 +21,8 @@ from klazy.kernels.rules import RULES
 from klazy.movement import Movement
 
 DEVICES = ("cpu", "cuda", "auto")
-LARGEST_DIM = 64  # for which there are GPU kernels
-MOST_EXPERTS = 512  # in an ensemble: each has a thread
+LARGEST_DIM = 64  # the largest dimension with GPU kernels
+MOST_EXPERTS = 512  # most experts of an ensemble, each of which has a thread
 # Bytes of the sequences and sums of one piece on the GPU; there are two pieces.
 PIECE_BYTES = 1 << 29
 PIECE_ROUNDS = 4e10  # learner-rounds of a piece: a fraction of a second
@@ -272,7 +272,7 @@ def play_pieces(pieces: Iterator[_Piece]) -> Iterator[PieceSums]:
         memory = DeviceMemory()
         begun = (_Playing(piece, memory, memory.stream(number)) for number, piece in enumerate(pieces))
         for playing, _next in pairwise(chain(begun, (None,))):
-            assert playing is not None  # only the last one has no next
+            assert playing is not None  # Only the last piece has no next one.
             yield playing.collect()
     except name_failures() as failed:
         lines = str(failed).strip().splitlines() or [type(failed).__name__]

@@ -57,7 +57,7 @@ def sample_actions(trace: Trace[Any], seed: Any) -> NDArray[np.int64]:
 def _draw_actions(x: Array, rng: "np.random.Generator") -> NDArray[np.int64]:
     """Draw actions with these probabilities, scaled to sum 1, by the maximal coupling of neighbours."""
     gain = np.maximum(np.diff(x, axis=0, prepend=0.0), 0.0)
-    # If nothing gained, an action lost by rounding alone. Then it draws from all of x.
+    # If no action gained, the drawn one lost only by rounding. Then draw from all of x.
     gained = gain.any(axis=1, keepdims=True)
     heap = np.where(gained, gain, x).cumsum(axis=1)
     hold = np.zeros_like(x)

@@ -321,7 +321,7 @@ def play_compiled(learner: Any, game: Game, state: Any, record: str, hints: Arra
         hints_given.append(np.zeros((1, costs.dim)) if hints is None else hints)
     memory = layout.pack(state)
     kernel = layout.sequence_kernel(code_of(costs))
-    # The kernel reports numbers that are not finite, and they are rejected below.
+    # The kernel reports costs that are not finite; they are rejected below.
     with np.errstate(all="ignore"):
         bad = kernel(
             *costs.arrays(), *hints_given, game.movement.code, game.weights, game.movement.prices(costs.dim),

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from klazy.show import Figure
 
 TRACE_FORMAT = 2  # The format of the files of Trace.save; format 1 did not name its arrays.
-# Fields that a file holds as they are.
+# Fields that are saved unchanged.
 _SAVED = ("learner", "engine", "record", "T", "dim", "totals", "columns")
 STILL = 1e-12  # a coordinate that changes by no more has not moved
 COMPARED_TOGETHER = 4096  # rounds that are compared together, so that they stay in the processor's cache

@@ -18,8 +18,8 @@ from klazy.hindsight.optimum import Optimum
 from klazy.hindsight.problem import Problem
 from klazy.hindsight.splitting import Progress
 
-MOST_PROGRAMMES = 400  # each is larger than the one before
-IDLE = 15  # programmes in a row in which a tangent had no part, after which it is dropped
+MOST_PROGRAMMES = 400  # linear programmes at most, as each is larger than the one before
+IDLE = 15  # A tangent without a part in this many programmes in a row is dropped.
 HALFWAY = 0.5
 OUTSIDE = 1e-9  # relative to the set's size, from which on a solution is cut off
 
@@ -30,7 +30,7 @@ def _slope_of_step(problem: Problem, delta: Array) -> Array:
     if movement.subgradient is not None:
         return vector(movement.subgradient(delta), "subgradient", problem.dim)
     if not movement.grouped:
-        # It is of degree 3/2.
+        # This is the movement of degree 3/2.
         return 1.5 * problem.prices * np.sign(delta) * np.sqrt(np.abs(delta))
     axes = movement.axes()
     along = delta if axes is None else delta @ axes
@@ -135,7 +135,7 @@ class _Planes:
         n = T * d
         priced = problem.grouped is False
         longest = np.empty(0)
-        more = 2 * n if priced else T  # variables after the sequence and what its rounds cost
+        more = 2 * n if priced else T  # variables after those of the sequence and of the rounds' costs
         cost = np.concatenate((np.zeros(n), np.ones(T), np.zeros(more)))
         low = np.concatenate((np.tile(self.low, T), np.full(T + more, -np.inf)))
         high = np.concatenate((np.tile(self.high, T), np.full(T + more, np.inf)))
@@ -234,7 +234,7 @@ def cut_optimum(problem: Problem, gap: float, iterations: int, progress: Progres
 
 
 def add_up(costs: Costs | ArrayLike) -> CallableCosts:
-    """Add all rounds up to one."""
+    """Sum all rounds into one."""
     rounds = as_costs(costs)
 
     def value(_: int, x: Array) -> float:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from klazy.show import Figure
 
 
-# A length next to none, where the bound of the best fixed point says nothing.
+# The smallest positive length: at zero the best fixed point has a bound, beyond it has none.
 TINY = float(np.finfo(np.float64).tiny)
 
 
@@ -214,7 +214,7 @@ def frontier(
     points = integer(points, "points")
     search = Search(costs, domain, movement, 0.1 * gap, iterations)
     saved = search.vertices[0].hitting - search.vertices[-1].hitting
-    search.problem.size = saved  # nothing on the curve needs to be known better than a part of that
+    search.problem.size = saved  # Errors on the curve count relative to this.
     while len(search.solved) < points:
         chords = search.chords()
         errors = [search.error(i) for i in chords]
@@ -332,7 +332,7 @@ class Search:
         self.used += found.iterations
         _, length = self.problem.paid(found.u)
         if self.problem.is_linear:
-            point = None  # it would not be started from
+            point = None  # Linear costs start elsewhere.
         self.solved.append(Vertex(weight, length, found.hitting, found.lower_bound, found.u, point))
         self.tried.add(weight)
         self.vertices = _hull(self.solved)

@@ -64,7 +64,7 @@ class Problem:
         self.limits = np.full(2 * self.dim, np.inf) if limits is None else limits
         self.is_limited = bool(np.isfinite(self.limits).any())
         self.held = hold_first(self.T, lead, self.x0)
-        # Whether steps have limits of any kind, so that sequences must be brought within them.
+        # Whether steps are limited at all, so that sequences must be changed to obey the limits.
         self.is_tied = self.is_limited or lead > 0
         self.before = np.zeros(self.dim) if self.x0 is None else self.x0
         self.origin = self.turn(self.before)
@@ -155,7 +155,7 @@ class Problem:
 
     @cached_property
     def steepness(self) -> float:
-        """The mean norm of the costs' gradients at the start of the set; zero where they have none."""
+        """The mean norm of the costs' gradients at the start of the set; zero where there are none."""
         start = self.domain.start
         family = self.costs.family
         if family is None:
@@ -227,10 +227,10 @@ class Problem:
 
     def conjugate(self, mu: Array) -> float:
         """Return by how much <mu_t, z_t> can exceed the cost of all steps z_t; zero where that is a norm without limits."""
-        # A step that is held is zero, whatever its multiplier.
+        # A step that must not move is zero for every multiplier.
         mu = np.where(self.held[:, None], 0.0, mu)
         if self.is_limited:
-            # A multiplier beyond a price gains by as long a step as may be; without a limit it is never beyond.
+            # A multiplier above a price gains most by the longest step allowed; without a limit none is above.
             pressed = np.concatenate((mu, -mu), axis=1) - self.weights[:, None] * self.prices
             longest = np.where(np.isfinite(self.limits), self.limits, 0.0)
             return float((longest * np.maximum(pressed, 0.0)).sum())

@@ -77,7 +77,7 @@ class Splitting:
         self._place(start)
 
     def _place(self, at: Point) -> None:
-        """Go on from a point, with the penalties as they are."""
+        """Continue from a point, with unchanged penalties."""
         problem = self.problem
         steps = self.problem.steps(at.w)
         self.w = at.w
@@ -92,7 +92,7 @@ class Splitting:
         self._shrink, self._shift = problem.affine(self.r_x)
 
     def advance(self, iterations: int) -> None:
-        """Take that many iterations."""
+        """Make this many iterations."""
         problem = self.problem
         for _ in range(iterations):
             if self.separate:
@@ -166,7 +166,7 @@ class Splitting:
             self._place(Point(at.w.copy(), at.xi, at.nu, at.mu))
 
     def _balance(self, at: Point) -> float:
-        """Return that quotient for the steps, weighted; a sequence that hardly moves counts as one that moves once."""
+        """Return the quotient for the steps, weighted; a sequence that hardly moves counts as one that moves once."""
         weights = self.problem.weights
         moving = weights > 0.0
         if not moving.any():

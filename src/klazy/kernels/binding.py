@@ -160,7 +160,7 @@ class _PartCompiler(Compiler):
 
 
 class _KernelCompiler(_PartCompiler):
-    """The same for kernels."""
+    """Numba's compiler with the library of a kernel."""
 
     kind = _KernelLibrary
 
@@ -343,7 +343,7 @@ class _KernelCache(caching.NullCache):
         self._name = name
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
-        """Return the kernel, or None if it is not there, not readable, or damaged."""
+        """Return the kernel, or None if it is missing, not readable, or damaged."""
         target_context.refresh()
         try:
             content = _verify_checksum(_read_trusted(self._find_path(sig, target_context.codegen())))
@@ -437,7 +437,7 @@ def _warn_foreign(folder: Path, reason: str) -> None:
 
 
 def _forget_older(folder: Path, name: str) -> None:
-    """Remove what other sources left in the cache under this kernel's name long ago; those of late may be in use elsewhere."""
+    """Remove old files of this kernel that other sources compiled; recent ones may still be in use."""
     for file in folder.glob(f"*.{name}_????????-*.nb?"):
         is_ours = f"{name}_{_FINGERPRINT:08x}-" in file.name
         with suppress(OSError):  # another process removed it, or it is another user's
@@ -485,6 +485,6 @@ def find_cache_obstacle() -> str | None:
         trial = cache_folder() / f"trial.{uuid4().hex}"
         _replace_file(trial, b"klazy")
         trial.unlink()
-    except (OSError, RuntimeError) as failed:  # the latter of pathlib, where there is no home
+    except (OSError, RuntimeError) as failed:  # pathlib raises the latter where there is no home.
         return getattr(failed, "strerror", None) or str(failed)
     return None

@@ -119,7 +119,7 @@ else:
 
     @intrinsic
     def box(context):
-        """Memory that the threads of a block share, of the size that a launch asks for.
+        """Return memory that the threads of a block share, of the size that a launch asks for.
 
         Numba's own shared arrays cannot be part of several others: each of these would define them.
         """
@@ -250,7 +250,7 @@ def count_box_bytes(d: int, threads: int) -> int:
 def compile_cuda(
     template: FunctionType, lane: Lane, key: tuple[int, ...], *, registers: int | None = None, **choices: Any
 ) -> Any:
-    """``template`` linked for the GPU; Numba compiles it when it is first launched, and keeps it on disk.
+    """Link ``template`` for the GPU; Numba compiles it when it is first launched, and stores it on disk.
 
     As with the kernels of a processor, its name carries ``key`` and a fingerprint of the sources, for Numba looks at neither.
     """
@@ -265,7 +265,7 @@ def compile_cuda(
 
 
 def _keep_on_disk(kernel: Any) -> None:
-    """Let Numba keep a kernel in a folder of this user alone; where there is none, it lives as long as its process."""
+    """Let Numba store a kernel in a folder of this user alone; without such a folder it is not stored."""
     from numba.cuda.core import config as settings
 
     before = settings.CACHE_DIR
@@ -301,5 +301,5 @@ class DeviceMemory:
         return cuda.to_device(np.ascontiguousarray(array).reshape(-1), stream=stream)
 
     def allocate(self, n: int, stream: Any) -> Any:
-        """Room for what a launch writes."""
+        """Allocate room for the output of a launch."""
         return cuda.device_array(n, stream=stream)

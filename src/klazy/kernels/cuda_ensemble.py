@@ -128,12 +128,12 @@ def play_ensembles(
 
 
 def read_thread(blocks, length, place, x, d):
-    """As ``read_expert`` of a leader."""
+    """Do what ``read_expert`` does, for the threads of a block."""
     return broadcast(pointer(blocks, codes.FIELDS), blocks[codes.MOVED], place, x, d)
 
 
 def change_thread(lead, count, d, most):
-    """As ``change`` of a leader: the first expert in the list whose score is at most this."""
+    """Do what ``change`` does, for the threads of a block: follow the first expert whose score is at most this."""
     behind = board(lead, codes.BEHIND, count, d)
     order = board(lead, codes.ORDER, count, d)
     scores = board(lead, codes.SCORE, count, d)

@@ -22,7 +22,7 @@ _SIGNATURE = types.boolean(
 
 
 def _view(context: Any, builder: Any, data: Any, size: Any) -> Any:
-    """Make an array of ``size`` numbers without a reference count, which would take atomic instructions."""
+    """Make an array of ``size`` numbers that is not reference-counted, which would take atomic instructions."""
     view = context.make_array(_ROW)(context, builder)
     item = context.get_constant(types.intp, 8)
     populate_array(view, data=data, shape=[size], strides=[item], itemsize=item, meminfo=None)

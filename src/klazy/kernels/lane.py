@@ -93,12 +93,12 @@ def smallest(x):
 
 
 def own_place():
-    """Return which of the threads of a block this is: on a processor there is one."""
+    """Return the number of this thread in its block: always 0 on a processor."""
     return 0
 
 
 def wait():
-    """Go on when all threads of the block have come here; what they have written is then seen by all."""
+    """Wait until all threads of the block are here; each then sees what the others have written."""
 
 
 def root(x):
@@ -130,7 +130,7 @@ def log(x):
 
 
 def exact(part):
-    """Keep this part's arithmetic as it is written."""
+    """Keep the arithmetic of this part in the order in which it is written."""
     part.flags = False
     return part
 
@@ -142,6 +142,6 @@ def without_nan(part):
 
 
 def called(part):
-    """Call this long part, do not inline it."""
+    """Compile this long part as a function that is called, not inlined."""
     part.inline = False
     return part

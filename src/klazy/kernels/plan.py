@@ -54,7 +54,7 @@ def find_slots(known, d):
 
 
 def find_segment_slot(known, d, j, number):
-    """Return what a segment remembers of a round: of each coordinate the features and the forecast."""
+    """Return the slot of a round in a segment: features and forecast of each coordinate."""
     place = j * REGRESSION_SLOTS + number % REGRESSION_SLOTS
     return beyond(find_slots(known, d), place * d * REMEMBERED)
 
@@ -70,7 +70,7 @@ def find_root_sums(known, d, t):
 
 
 def count_apart(j):
-    """Return how many rounds are between two in which a segment learns."""
+    """Return every how many rounds a segment learns."""
     return 1 << max(j - SHORT_SEGMENTS, 0)
 
 
@@ -247,7 +247,7 @@ def solve_segment(known, n, j, d):
 
 @exact
 def count_up(shared):
-    """Make the distribution of errors of their counts."""
+    """Compute the distribution of errors from their counts."""
     total = 0.0
     for at in range(PLAN_BINS):
         total += shared[COUNTS + at]
@@ -260,7 +260,7 @@ def count_up(shared):
 @called
 @exact
 def forecast_segments(known, n, i, period, d):
-    """Forecast a coordinate in all segments, and remember that where a segment learns."""
+    """Forecast a coordinate in all segments, and store the forecast of those that learn in this round."""
     norms = beyond(known, codes.PLAN_HEAD + d)
     mean = beyond(norms, REGRESSION_BANDS + i * REGRESSION_BANDS)
     average = known[codes.PLAN_HEAD + i] / n

@@ -26,7 +26,7 @@ def find_lap(n, rows):
 def find_sums(ring, t, lap, rows, d):
     """Return the sums up to round t, one of those in the ring; ``lap`` is what find_lap gives for the present round."""
     place = t % codes.SEASON_ROWS
-    if IS_LONG:  # where a remainder would take long, too
+    if IS_LONG:  # A remainder would take longer.
         place = t - lap
         if place < 0:
             place += rows
@@ -37,7 +37,7 @@ def find_sums(ring, t, lap, rows, d):
 def observe_season(season, rows, g, apart, dim):
     """Update the season with the moments g of a round; ``rows`` is the length of the ring, ``apart`` scratch.
 
-    The threads of a GPU's block share a season: each updates some of the lags, and the first all that is not of a lag.
+    The threads of a GPU's block share a season: each updates some of the lags, and the first one everything else.
     """
     d = D if D > 0 else dim
     if D > 0:
@@ -71,7 +71,7 @@ def observe_season(season, rows, g, apart, dim):
                 mean[i] += pace * ((now[i] - before[i]) - mean[i])
     if given == 0:
         for lag in range(own_place(), min(codes.SEASON_LAGS, n - 1) + 1, THREADS):
-            if THREADS > 1 and lag > 0:  # else it is known from the lag before
+            if THREADS > 1 and lag > 0:  # A single thread has it from the lag before.
                 product = project(find_sums(ring, n - lag, lap, rows, d), apart, d)
             earlier = project(find_sums(ring, n - lag - 1, lap, rows, d), apart, d)
             covariances[lag] = (1.0 - pace) * covariances[lag] + pace * (product - earlier - offset)
@@ -126,7 +126,7 @@ def correlation(covariances, lag, n):
 
 
 def choose_period(r, n, current):
-    """Find it from the autocorrelations up to a third of the rounds."""
+    """Find the period, given the autocorrelations up to a third of the rounds."""
     lags = min(codes.SEASON_LAGS, n // 3)
     lowest = 1.0
     best = 0.0
@@ -156,7 +156,7 @@ def choose_period(r, n, current):
 
 
 def knows_period(given, season):
-    """Return True if experts that were given this period, or 0, know one."""
+    """Return True if experts that were given this period, or none (0), know their period."""
     knows = season[codes.SEASON_PERIOD] > 0.0
     if given > 0.0:
         knows = season[codes.SEASON_SEEN] >= given

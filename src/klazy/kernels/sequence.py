@@ -149,7 +149,7 @@ def play_sequence(
                     square = squared_distance(g, pointer(own, HINT * d), d)
                 energy += energy_of(square, math.sqrt(square), a)
                 sigma = math.sqrt(energy / b)
-                has_scale = not sigma < SMALLEST  # NaN and inf go on and show
+                has_scale = not sigma < SMALLEST  # NaN and inf are passed on and found later.
                 if has_scale:
                     step = 1.0 / sigma
             now = int(t) + j
@@ -158,7 +158,7 @@ def play_sequence(
                 start = now + k
             dot = 0.0
             paid = 0.0
-            if has_scale:  # else it stays put
+            if has_scale:  # Without a scale it stays.
                 dot, paid, guess = play_round(
                     THE_RULE, x, own, s, y, u, p, g, h, d, sigma, step, old_sigma, starts, start == now + 1,
                     kept, kappa, guess, move, price_p,
@@ -250,7 +250,7 @@ def update_kernel(set_code: int, rule: int, d: int, earns: bool) -> Any:
 
 
 def choose_rule(rule: int, d: int) -> dict[str, Any]:
-    """Choose what a driver of one run must know of its rule and of the rule's vectors."""
+    """Choose the compile-time parameters of one run that follow from its rule."""
     chosen = list(RULES.values())[rule]
     hint = chosen.vectors.index("hint") if "hint" in chosen.vectors else -1
     about: dict[str, Any] = {
@@ -260,9 +260,9 @@ def choose_rule(rule: int, d: int) -> dict[str, Any]:
         "KEEPS_RING": chosen.ring,
     }
     if d > 0:
-        # The places of a ring are found while it plays, so what is next to it cannot be in registers.
+        # The places of a ring are computed while it plays, so the vectors next to it cannot be in registers.
         vectors = 0 if chosen.ring else chosen.width
         about["ROW_ROOM"] = codes.FIELDS + (1 + vectors) * d
-    if chosen.told is not None:
-        about |= {"TELLS_ROWS": True, "take_moments": COSTS[chosen.told].moments}
+    if chosen.row_family is not None:
+        about |= {"TELLS_ROWS": True, "take_moments": COSTS[chosen.row_family].moments}
     return about

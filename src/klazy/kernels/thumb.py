@@ -29,7 +29,7 @@ DEMAND = ("span", "wait", "least", "pull", "quantile", "kind", "rise", "fall")
 
 @exact
 def take_in(total, ring, i, n, window, t, moment):
-    """Return the average of a moment over the window, round t included; ThumbState says how sums are stored, n a round."""
+    """Return the average of a moment over the window with round t, of ``n`` moments; ThumbState says how sums are stored."""
     summed = load(total, i) + moment
     store(total, i, summed)
     if window == 0:

@@ -69,7 +69,7 @@ class Regression(Knowledge):
     def observe(self, known: Array, row: Array, period: int = 0) -> Array:
         """Return the vector after another round with this row; a period changes nothing."""
         known = known.copy()
-        observe_regression(memoryview(known), row.tolist(), self.dim)
+        observe_regression(known.data, row.tolist(), self.dim)
         return known
 
     def forecast(self, known: Array, horizon: int) -> Array:
@@ -77,13 +77,13 @@ class Regression(Knowledge):
         return self.read(known, "forecasts")[:, place_of(horizon)]
 
     def skill(self, known: Array, horizon: int) -> float:
-        """Return the share of the squared errors of the mean of all rows that forecasts have saved, each made beforehand."""
+        """Return by what share forecasts were better than the mean of all rows, in squared errors out of sample."""
         h = place_of(horizon)
         square = self.read(known, "squares")[h]
         return 0.0 if square == 0.0 else float(1.0 - self.read(known, "errors")[h] / square)
 
     def describe_skill(self, known: Array) -> str:
-        """Write how good forecasts have been, at the horizon where they were best, for a sentence."""
+        """Write a sentence on how good forecasts have been, at the horizon where they were best."""
         skills = [max(self.skill(known, int(horizon)), 0.0) for horizon in HORIZONS]
         best = int(np.argmax(skills))
         return (
@@ -96,10 +96,10 @@ class Regression(Knowledge):
 
         That is what they saved over the mean squared target, each target counted as often as it overlaps others.
         """
-        return has_evidence(memoryview(known), self.dim)
+        return has_evidence(known.data, self.dim)
 
     def check(self, known: Array) -> None:
-        """Reject what this regression could not have left: kernels trust these numbers."""
+        """Reject numbers that this regression cannot have written, because kernels trust them."""
         n, solved, centred = known[: codes.REGRESSION_HEAD].tolist()
         if not 0 <= solved <= n or n % 1 or centred != self.centred:
             head = known[: codes.REGRESSION_HEAD]
@@ -114,7 +114,7 @@ def place_of(horizon: int) -> int:
 
 
 class AutoregressiveState(NamedTuple):
-    """Its point, and what its regression knows."""
+    """The point, and the vector of the regression."""
 
     t: int
     x: Array
@@ -156,9 +156,9 @@ class Autoregressive(Learner[AutoregressiveState]):
     (-84.06, 5.67)
     """
 
-    # The field of its state that a leader keeps once for all experts.
+    # A leader stores this field of the state once for all experts.
     shared: ClassVar[str] = "regression"
-    # Its rules in kernels share this number with those of Reluctant: its forecasts need no correction.
+    # Kernels divide the forecasts of Reluctant by this number. Those made here need no correction.
     n2 = 1.0
 
     movement: Movement
@@ -188,18 +188,18 @@ class Autoregressive(Learner[AutoregressiveState]):
 
     @cached_property
     def regression(self) -> Regression:
-        """What it learns."""
+        """The regression that makes the forecasts."""
         return Regression(self.domain.dim, self.domain.has_total)
 
     @property
     def rule(self) -> str | None:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """Its name among compiled rules; None if set, movement or family have none."""
+        """The name of the compiled rule; None if set, movement or family have no kernel."""
         rule = self.mover.rule
         return None if rule is None else rule.replace("reluctant", "autoregressive")
 
     @property
     def obstacle(self) -> str | None:
-        """What of it kernels do not know."""
+        """The part that has no kernel; None if all have one."""
         return self.mover.obstacle
 
     @property

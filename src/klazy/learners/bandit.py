@@ -87,7 +87,7 @@ class Bandit(Wrapper[BanditState]):
         return self._play(1, self.mover.init(near))
 
     def step(self, state: BanditState, g: Array) -> BanditState:
-        """Learn from a linear cost: of its gradient ``g`` only the costs at the points tried are looked at.
+        """Learn from a linear cost with gradient ``g``, of which it uses only the costs at the points that it tries.
 
         Parameters
         ----------
@@ -122,7 +122,7 @@ class Bandit(Wrapper[BanditState]):
         return self._play(state.t + 1, inner)
 
     def skip(self, state: BanditState) -> BanditState:
-        """End a round of which no cost is known, or that of another point.
+        """End a round whose cost is not known, or known for another point only.
 
         Parameters
         ----------
@@ -214,9 +214,9 @@ class Bandit(Wrapper[BanditState]):
 
 
 def draw_direction(domain: ConvexSet, seed: int, t: int) -> Array:
-    """Draw a random unit vector along the set, all directions alike; it follows from seed and round. Zero for a single point.
+    """Draw a unit vector along the set, uniformly, from the seed and the round; zero if the set is a single point.
 
-    NumPy promises that the numbers of this generator and of its old front never change.
+    NumPy promises that the numbers of this generator and of ``RandomState`` never change.
     """
     if domain.rank == 0:
         return np.zeros(domain.dim)

@@ -333,7 +333,7 @@ def check_domain(domain: Any) -> ConvexSet:
 
 
 def check_start(domain: ConvexSet, start: ArrayLike | None) -> Array | None:
-    """Check that ``start`` is a point of the set; None stays None."""
+    """Check that ``start``, if given, is a point of the set."""
     return None if start is None else domain.start_at(start)
 
 
@@ -351,23 +351,24 @@ def describe_state(state: Any) -> Any:
     )
 
 
+def list_leaves(state: Any) -> list[Any]:
+    """List the numbers and arrays of a state, perhaps of states."""
+    if not isinstance(state, tuple):
+        return [state]
+    return [leaf for part in state for leaf in list_leaves(part)]
+
+
 def count_numbers(state: Any) -> int:
     """Count the numbers of a state, perhaps of states.
 
     That of ``learner.init()`` costs next to no memory: its long arrays are zeros that nothing has been written to.
     """
-    return sum(map(count_numbers, state)) if isinstance(state, tuple) else np.size(state)
+    return sum(map(np.size, list_leaves(state)))
 
 
 def is_finite(state: Any) -> bool:
     """Return True if a state, perhaps of states, holds finite numbers only."""
-    if isinstance(state, tuple):
-        return all(map(is_finite, state))
-    if isinstance(state, int):
-        return True
-    if isinstance(state, float):
-        return math.isfinite(state)
-    return bool(np.isfinite(state).all())
+    return all(np.isfinite(leaf).all() for leaf in list_leaves(state))
 
 
 def rebuild_state(model: Any, plain: Any) -> Any:

@@ -144,7 +144,7 @@ class Leader(Learner[LeaderState]):
 
     @property
     def rule(self) -> str | None:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """Its name among compiled rules; None if it takes hints."""
+        """The name of the compiled rule; None with hints, for which there is no kernel."""
         return None if self.hints else "leader"
 
     @property
@@ -171,12 +171,12 @@ class Leader(Learner[LeaderState]):
 
     @cached_property
     def season(self) -> Season | None:
-        """What its seasonal experts know, of all their periods, if all see the rows that it sees."""
+        """The season that its seasonal experts share; None if some of them get other rows than the leader."""
         return join_seasons([expert.season for expert in self._find_sharing("season")])
 
     @cached_property
     def regression(self) -> Regression | DemandPlan | None:
-        """What its autoregressive or planning experts know, if all see the rows that it sees."""
+        """The regression or plan that its experts share; None if some of them get other rows than the leader."""
         sharing = self._find_sharing("regression")
         return sharing[0].regression if sharing else None
 
@@ -310,7 +310,7 @@ class Leader(Learner[LeaderState]):
         )
 
     def _compare(self, x: Array, origin: Array, g: Array) -> Array:
-        """Return what the points ``x`` cost this round more than ``origin``."""
+        """Return by how much the points ``x`` cost more in this round than ``origin``."""
         if self.curved is None:
             return (x - origin) @ g
         return self.curved.value(g, x) - self.curved.value(g, origin)
@@ -326,7 +326,7 @@ class Leader(Learner[LeaderState]):
         return self.movement.weight_at(t) * self.movement.distance(delta)
 
     def _score(self, points: Array, c: int, behind: Array, squares: Array, t: int) -> Array:
-        """Measure by how much each expert is too expensive to change over to before round t; below zero, it is not."""
+        """Score each expert before round t: below zero, changing over to it pays."""
         return behind + self._price(points - points[c], t) + self.caution * np.sqrt(squares)
 
     def _leave_out(self, score: Array, regression: Array) -> Array:
@@ -350,7 +350,7 @@ class Leader(Learner[LeaderState]):
     def _step_experts(
         self, leader: LeaderState, points: Array, g: Array, hint: Array | None
     ) -> tuple[Any, ...]:
-        told = np.broadcast_to(self._slope(points, g), points.shape)
+        slopes = np.broadcast_to(self._slope(points, g), points.shape)
         following = list(leader.experts)
         moves = []
         experts: tuple[Any, ...] = self.experts
@@ -358,7 +358,7 @@ class Leader(Learner[LeaderState]):
             row = g
             guess = hint
             if expert.family is None or expert.family != self.family:
-                row = told[i]
+                row = slopes[i]
                 guess = None if hint is None else self._slope(points[i], hint)
             if self._shares(expert):
                 following[i], forecast = expert.look_ahead(state, getattr(leader, expert.shared))
@@ -480,7 +480,7 @@ class Leader(Learner[LeaderState]):
         super()._check_experts(states)
 
     def _lend(self, expert: Learner[Any], state: Any, leader: LeaderState | None = None) -> Any:
-        """Return the state of an expert with what its leader knows; by default with that before the first round."""
+        """Return the state of an expert with the field that its leader stores; by default as it is before the first round."""
         name = expert.shared
         if not self._shares(expert) or np.size(getattr(state, name, 1)):
             return state
@@ -501,7 +501,7 @@ class Leader(Learner[LeaderState]):
 
 
 def _group_moves(moves: list[tuple[Reluctant, int, Array, float]]) -> list[list[Any]]:
-    """Group moves that one call makes, those on one set that pay for one movement and expect rows of one family."""
+    """Group the moves that share set, movement and family, so that one call makes all of a group."""
     groups: dict[tuple[int, ...], list[Any]] = {}
     for move in moves:
         mover = move[0]
@@ -511,7 +511,7 @@ def _group_moves(moves: list[tuple[Reluctant, int, Array, float]]) -> list[list[
 
 
 def check_expert_families(family: Any, experts: tuple[Learner[Any], ...]) -> None:
-    """Reject experts that want rows of another family than their leader gets."""
+    """Reject experts of another family than their leader's."""
     if family is not None:
         instance(family, "family", Family, "a Family such as Pinball(2.0, 1.0)")
     for i, expert in enumerate(experts):

@@ -94,7 +94,7 @@ class DemandPlan(Knowledge):
     def observe(self, known: Array, row: Array, period: int = 0) -> Array:
         """Return the vector after another round with this row, or these moments; ``period`` is 0 while none is known."""
         known = known.copy()
-        observe_plan(memoryview(known), row.tolist(), period, self.dim)
+        observe_plan(known.data, row.tolist(), period, self.dim)
         return known
 
     def has_evidence(self, known: Array) -> bool:
@@ -106,7 +106,7 @@ class DemandPlan(Knowledge):
         return ""
 
     def check(self, known: Array) -> None:
-        """Reject what this plan could not have left: kernels trust these numbers."""
+        """Reject numbers that this plan cannot have written, because kernels trust them."""
         n, solved, given, rows, period = known[: codes.PLAN_HEAD].tolist()
         fits = 0 <= solved <= n and 0 <= period <= n and given == self.given and rows == self.rows
         if not fits or n % 1 or period % codes.PLAN_STRIDE:
@@ -165,7 +165,7 @@ class Planning(Learner[PlanningState]):
     (215, 144)
     """
 
-    # The field of its state that a leader keeps once for all experts.
+    # A leader stores this field of the state once for all experts.
     shared: ClassVar[str] = "regression"
 
     movement: Movement
@@ -205,17 +205,17 @@ class Planning(Learner[PlanningState]):
 
     @cached_property
     def regression(self) -> DemandPlan:
-        """What it learns."""
+        """The plan that makes the forecasts."""
         return DemandPlan(self.domain.dim, self.period or 0)
 
     @property
     def rule(self) -> str | None:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """Its name among compiled rules; None if movement or family have none."""
+        """The name of the compiled rule; None if movement or family have no kernel."""
         return None if self.mover.rule is None else "planning"
 
     @property
     def obstacle(self) -> str | None:
-        """What of it kernels do not know."""
+        """The part that has no kernel; None if all have one."""
         return self.mover.obstacle
 
     @property
@@ -249,7 +249,7 @@ class Planning(Learner[PlanningState]):
         state : PlanningState
             The state of the round.
         known : array
-            What is known of the demand after it.
+            The vector of the plan after it.
 
         Returns
         -------
@@ -259,7 +259,7 @@ class Planning(Learner[PlanningState]):
             Nothing is left for a leader to move.
         """
         domain: Any = self.domain
-        shared = find_shared(memoryview(known), domain.dim)
+        shared = find_shared(known.data, domain.dim)
         bounds = zip(domain.lower.tolist(), domain.upper.tolist(), strict=True)
         x = state.x.tolist()
         for i, ((least, most), terms) in enumerate(zip(bounds, self._terms, strict=True)):
@@ -268,7 +268,7 @@ class Planning(Learner[PlanningState]):
 
     @cached_property
     def _terms(self) -> list[list[float]]:
-        """How far each coordinate plans, what a unit up and a unit down counts, and a unit too little and too much costs."""
+        """For each coordinate: the segments planned, the prices of a unit up and down, and of one too little and too much."""
         demand: Any = self.family
         rises, falls = self.mover.prices
         terms = np.empty((self.domain.dim, 5))
@@ -295,5 +295,5 @@ class Planning(Learner[PlanningState]):
 
 
 def suits_plan(movement: Movement) -> bool:
-    """Return True if a movement costs so much for each coordinate, up and down."""
+    """Return True if a movement has a price up and a price down for each coordinate."""
     return movement.grouped is False and movement.degree == 1.0

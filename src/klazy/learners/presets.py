@@ -46,7 +46,7 @@ HINTED_GRID = ((1.0, 1.0), (4.0, 4.0), (16.0, 4.0), (16.0, 16.0), (64.0, 16.0), 
 LARGE = 1e5
 # Take every second value of the grid, in each direction, where an expert has no kernel.
 COARSE = 2
-# In more dimensions a season, or a plan, would fill more memory than all else.
+# In more dimensions a season or a plan would take more memory than everything else together.
 MOST_SEASONAL = 64
 MOST_PLANNED = 16
 
@@ -467,7 +467,7 @@ def auto(
     has_demands = known is not None and known.rows_are == "demands"
     if not has_demands:
         sums = [(None, horizon) for horizon in SUMS[::every]]
-        # What the longest window sees, a regression sees, too.
+        # Regressions see as far as the longest window, which is left out.
         windows = WINDOWS[:-1]
         # Without a family that can be averaged, each expert would have a regression of its own.
         horizons = HORIZONS.tolist()[::every] if known is family else []
@@ -490,7 +490,7 @@ def auto(
         for periods in _choose_averages(season, width)
     ]
     if has_demands and type(domain) is Box and suits_plan(planned) and domain.dim <= MOST_PLANNED:
-        # More periods of a short season have passed.
+        # Of the shortest season most periods have passed.
         shortest = min((season for season in seasons if season is not None), default=None)
         learned = [
             Planning(domain, planned, rounds, factor, family=known, period=shortest, start=start)
@@ -529,7 +529,7 @@ def _warn_of_size(domain: ConvexSet, x: Array) -> None:
 def _choose_averages(period: Any, width: int) -> list[int]:
     """Return over how many periods seasonal experts average, as far as the ring of a given period reaches."""
     if not isinstance(period, int) or not 2 <= period <= codes.SEASON_LONGEST:
-        return list(AVERAGED_PERIODS)  # it is looked for, or will be rejected
+        return list(AVERAGED_PERIODS)  # The period is yet to be found, or will be rejected.
     reach = (count_ring_rows(width, period, max(AVERAGED_PERIODS)) - 1) // period
     return sorted({min(periods, reach) for periods in AVERAGED_PERIODS})
 
@@ -603,7 +603,7 @@ def _on_grid(
     lazy: bool,
     start: ArrayLike | None,
 ) -> SAder:
-    """Build the ensemble of what ``make`` gives for each sigma of theory's grid and its slack."""
+    """Build an ensemble of the experts that ``make`` returns for each sigma of theory's grid and its slack."""
     check_bounded(check_domain(domain))
     R = domain.reach(start) or 1.0
     _check_known(T, G, R, move_cost)
@@ -623,7 +623,7 @@ def _on_grid(
 
 
 def _check_known(T: Any, G: Any, R: Any, weight: Any) -> tuple[int, float, float, float]:
-    """Check the quantities that theory must know."""
+    """Check the quantities that theory takes as known."""
     horizon = size(T, "T", "Give the number of rounds, or use auto, which does not need it.")
     bound = positive(G, "G", "Give a bound on the gradients' norms, or use auto, which needs none.")
     return horizon, bound, positive(R, "R"), non_negative(weight, "move_cost")

@@ -62,7 +62,7 @@ class Season:
             return known
         self._correlate(known, sums, n)
         if n % codes.SEASON_EVERY == 0:
-            covariances = memoryview(known[self.covariances])
+            covariances = known[self.covariances].data
             found = find_period(covariances, covariances, n, int(known[codes.SEASON_PERIOD]))
             if found != known[codes.SEASON_PERIOD]:
                 known[codes.SEASON_PERIOD] = found
@@ -70,7 +70,7 @@ class Season:
         return known
 
     def _correlate(self, known: Array, sums: Array, n: int) -> None:
-        """Mean and autocovariances, of the last rounds above all; lags that were not there yet count as zero."""
+        """Update mean and autocovariances, in which the last rounds count most; missing earlier rounds count as zero."""
         pace = 1.0 / min(n, codes.SEASON_MEMORY)
         rows = len(sums)
         row = (sums[n % rows] - sums[(n - 1) % rows])[: self.dim]
@@ -84,7 +84,7 @@ class Season:
         covariances[: lags + 1] += pace * (products[:-1] - products[1:] - apart @ mean)
 
     def check(self, known: Array) -> None:
-        """Reject what this season could not have left: kernels trust these numbers."""
+        """Reject numbers that this season cannot have written, because kernels trust them."""
         n, period, changed, given = known[: codes.SEASON_HEAD].tolist()
         longest = self.given or codes.SEASON_LAGS
         fits = n >= 0 and 0 <= period <= min(longest, n) and 0 <= changed <= n and given == self.given
@@ -214,7 +214,7 @@ class Seasonal(Learner[SeasonalState]):
     start: Array | None
     mover: Reluctant  # makes its moves from its forecasts
 
-    # numbers that its rules in kernels share with those of Reluctant: its forecasts need no correction
+    # Kernels correct the forecasts of Reluctant by these numbers. Those made here need no correction.
     n1 = 1.0
     n2 = 1.0
 
@@ -248,23 +248,25 @@ class Seasonal(Learner[SeasonalState]):
             raise InvalidInput(f"horizon must be a number of rounds for {movement!r}, got None.")
         self._keep(domain=domain, movement=movement, horizon=horizon, periods=periods, period=period)
         self._keep(family=family, start=mover.start, mover=mover)
+        if self.given >= codes.SEASON_ROWS:
+            self._keep(level_after=self.given)
 
     @cached_property
     def season(self) -> Season:
-        """What it looks for."""
+        """The season that it looks for or was given."""
         d = self.domain.dim
         width = d if self.family is None else self.family.width(d)
         return Season(d, width, self.period, count_ring_rows(width, self.period, self.periods))
 
     @cached_property
     def rule(self) -> str | None:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """Its name among compiled rules; None if set, movement or family have none."""
+        """The name of the compiled rule; None if set, movement or family have no kernel."""
         rule = self.mover.rule
         return None if rule is None else rule.replace("reluctant", "seasonal")
 
     @property
     def obstacle(self) -> str | None:
-        """What of it kernels do not know."""
+        """The part that has no kernel; None if all have one."""
         return self.mover.obstacle
 
     @property
@@ -276,10 +278,6 @@ class Seasonal(Learner[SeasonalState]):
     def given(self) -> int:
         """The period that it was given, 0 if it looks for one."""
         return self.period or 0
-
-    @property
-    def level_after(self) -> int:
-        return self.given if self.given >= codes.SEASON_ROWS else 0
 
     def init(self, x: Array | None = None) -> SeasonalState:
         return SeasonalState(1, self.first_point(x), np.zeros(self.domain.dim), self.season.init())
@@ -334,7 +332,7 @@ class Seasonal(Learner[SeasonalState]):
         state : SeasonalState
             The state of the round.
         season : array
-            What is known after it.
+            The vector of the season after it.
 
         Returns
         -------
@@ -387,7 +385,7 @@ class Seasonal(Learner[SeasonalState]):
         return value, rows[0] + v
 
     def _limit(self, v: Array) -> Array:
-        """C of the definition."""
+        """Apply C, as the class defines it."""
         rise, fall = self.mover.prices
         if self.domain.has_total and not self.movement.grouped:
             return np.minimum(v, (v + rise).min() + fall)

@@ -34,7 +34,7 @@ def move_learner(learner: Learner[Any], domain: ConvexSet) -> Learner[Any]:
     changes: dict[str, Any] = {}
     arguments: dict[str, Any] = learner._arguments()
     for name, value in arguments.items():
-        if isinstance(value, ConvexSet):
+        if name == "domain":
             changes[name] = domain
         elif isinstance(value, Learner):
             changes[name] = move_learner(value, domain)

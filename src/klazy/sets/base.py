@@ -18,8 +18,8 @@ from klazy.sets.halfspaces import HalfSpaces
 from klazy.sets.separable import Separable
 
 TOLERANCE = 1e-9  # by how much a constraint may be violated, relative to its own size, by a point that counts as inside
-SHORTEST = 1e-10  # A search takes a move shorter than this share of the diameter for none.
-DIRECTIONS = 180  # directions in which a small picture of a set is drawn
+SHORTEST = 1e-10  # A search counts a move shorter than this share of the diameter as no move.
+OUTLINE_DIRECTIONS = 180  # directions in which a small picture of a set is drawn
 
 
 class ConvexSet(Config, ABC):
@@ -294,7 +294,7 @@ class ConvexSet(Config, ABC):
         Returns
         -------
         ConvexSet or None
-            What is left; None if that is nothing, or no set with a projection of its own.
+            The rest of the set; None if it is empty, or has no projection of its own.
         """
         return None
 
@@ -596,7 +596,7 @@ class ConvexSet(Config, ABC):
 
     def _picture(self) -> str:
         """Draw the set in the plane, with its start."""
-        return draw_outline(outline(self, DIRECTIONS), self.start) if self.dim == 2 else ""
+        return draw_outline(outline(self, OUTLINE_DIRECTIONS), self.start) if self.dim == 2 else ""
 
 
 def outline(domain: ConvexSet, turns: int = 720) -> Array:

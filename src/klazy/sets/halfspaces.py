@@ -13,7 +13,7 @@ from klazy.sets.separable import Separable
 
 INFINITE = 1e30  # what daqp takes for infinity
 EQUATION = 5  # daqp's code of an equation
-FAR = 1e8  # in sizes of the set: beyond that, rounding decides between points of the set anyway
+FAR = 1e8  # In sizes of the set: for points farther away rounding hides which point of the set is nearest.
 TIGHT = 1e-13  # the solver's tolerance, in sizes of the set
 AIM = 1e-14  # how far inside a ball a search aims, so that rounding does not put its point outside
 SEARCH_STEPS = 200  # steps of a search; halving alone needs about 60
@@ -222,7 +222,7 @@ def _search(path: _Path, guess: Array, center: Array, radius: float) -> Array:
         is_slow = (turn > 1) & (np.abs(beyond) > 0.75 * np.abs(off))
         is_usable = (low < secant) & (secant < high) & ~is_slow
         following = np.where(is_usable, secant, middle)
-        done |= (following <= low) | (following >= high)  # no number is left between the two ends
+        done |= (following <= low) | (following >= high)  # No float is left between the two ends.
         left = ~done
         if not left.any():
             break
@@ -234,7 +234,7 @@ def _search(path: _Path, guess: Array, center: Array, radius: float) -> Array:
 
 
 def _beyond(x: Array, center: Array, radius: float) -> Array:
-    """By how much the squared distance from the centre exceeds that of a sphere just inside the ball, in units of it."""
+    """Return by what share the squared distance from the centre exceeds that of a sphere just inside the ball."""
     ratio = _distance(x, center) / radius
     return (ratio - 1.0) * (ratio + 1.0) + AIM
 

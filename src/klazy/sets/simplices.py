@@ -76,7 +76,7 @@ class _Shares(ConvexSet):
         return round_to_total(x, round(self.total))
 
     def count_units(self, gap: Array) -> int:
-        return round(float(np.abs(gap).sum())) // 2  # each leaves one place and enters another
+        return round(float(np.abs(gap).sum())) // 2  # Each unit leaves one coordinate and enters another.
 
     def take_units(self, gap: Array, m: int) -> Array:
         entering = share_units(np.maximum(gap, 0.0), m)
@@ -308,6 +308,6 @@ class CappedSimplex(_Shares):
 
 
 def _fill(room: Array, amount: float) -> Array:
-    """``amount`` poured into the coordinates in order, as much into each as it has room for."""
+    """Pour ``amount`` into the coordinates in order, as much into each as it has room for."""
     before = np.cumsum(room, axis=-1) - room
     return np.clip(amount - before, 0.0, room)

@@ -162,7 +162,7 @@ def fill_water(v: Array, total: float, low: Array, high: Array) -> Filled:
 
 
 def round_to_total(x: Array, total: int) -> Array:
-    """Round down, and give the units that the total then lacks to the largest remainders, of equals the first.
+    """Round down, then add the missing units where the remainders are largest, of equal ones first to the first.
 
     >>> round_to_total(np.array([3.6, 3.7, 2.7]), 10)
     array([3., 4., 3.])
@@ -175,6 +175,6 @@ def round_to_total(x: Array, total: int) -> Array:
 
 
 def share_units(units: Array, m: int) -> Array:
-    """Give out ``m`` units in proportion to ``units``, to none more than it has."""
+    """Distribute ``m`` units in proportion to ``units``, to none more than it has."""
     share = m / max(float(units.sum()), 1.0)
     return round_to_total(np.minimum(units * share, units), m)

@@ -140,7 +140,7 @@ def name_points(ax: "Axes", points: dict[str, tuple[Any, float]], looks: Looks) 
     ax.autoscale_view()
     figure: Any = ax.figure
     low, high = ax.get_ylim()
-    height = 72.0 * figure.get_figheight() * 0.75  # the height of the axes, about, in points
+    height = 72.0 * figure.get_figheight() * 0.75  # the approximate height of the axes in points
     join = {"arrowstyle": "-", "linewidth": 0.4, "shrinkA": 0.0, "relpos": (0, 0.5)}
     text = {"fontsize": 7, "va": "center", "annotation_clip": False}
     names = sorted(points, key=lambda name: points[name][1])

@@ -42,9 +42,9 @@ LINES = 10
 COMPARED_LINES = 7
 # A bound that is larger than this many times the regret would press it flat.
 FLAT = 10.0
-# Of the largest length drawn, where lengths end and rounding begins.
+# Lengths below this share of the largest are rounding errors.
 LENGTH_ROUNDING = 1e-12
-# Rounds: the stems of more would be one area.
+# In rounds: more stems would merge into one area.
 STEMS = 150
 # The set on which the lower bound is played.
 SEGMENT = (-1.0, 1.0)
@@ -340,7 +340,7 @@ def draw_phases(k: int, T: int) -> "Figure":
     """
     figure, axes = make_axes(3.2, WIDE, ncols=3)
     t = np.arange(1, T + 1)
-    # All three differ in the second phase.
+    # In the second phase all three rules differ.
     row = min(T, k + max(2, k // 2))
     rules = {
         "GD": (t, r"$x_{t+1}=\Pi(x_t-g_t/\sigma)$"),

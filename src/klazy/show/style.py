@@ -173,7 +173,7 @@ def make_svg(figure: "Figure", name: str) -> bytes:
     layout = figure.get_layout_engine()
     if layout is not None:
         layout.execute(figure)
-        # Each file would lay it out again.
+        # Otherwise each file would be laid out anew.
         figure.set_layout_engine("none")
     dpi = figure.dpi
     file = BytesIO()

@@ -163,7 +163,9 @@ def _bound_delayed(learner: Any, trace: Trace, x: Array, g: Array, u: Array, smo
     s = order.rounds
     z = np.array([state.x for state in list_states(learner.learner, g[s])])
     size = np.linalg.norm(g, axis=1)
-    come = np.searchsorted(order.ends, np.arange(len(g)), side="right")  # feedback by the end of each round
+    come = np.searchsorted(
+        order.ends, np.arange(len(g)), side="right"
+    )  # how much feedback has come by the end of each round
     inner = None
     if len(s):
         nothing = np.zeros(len(s))
@@ -198,12 +200,12 @@ def _sum_up(each: Array, come: np.ndarray) -> Array:
 def bound_run(
     learner: Any, two: Array, x: Array, g: Array, u: Array, smoothed: Array, hints: Array | None = None
 ) -> Certificate:
-    """Bound the regret of a learner that played x, the point after the last included, saw g, and paid ``two`` for moving."""
+    """Bound the regret of a learner that played x (T + 1 points), saw the gradients g, and paid ``two`` for moving."""
     surprise, h = compare_with_hints(x, g, hints)
-    told = surprise + h[1:]  # what the step was made from
+    received = surprise + h[1:]  # what the learner saw
     sigma = find_rising_sigmas(learner, surprise)
     before = _shift_back(sigma)
-    form = CERTIFIED_FORMS[learner.form](learner, x, told, sigma)
+    form = CERTIFIED_FORMS[learner.form](learner, x, received, sigma)
     used = form.used
     size = np.linalg.norm(surprise, axis=1)
     delta = np.linalg.norm(np.diff(x, axis=0), axis=1)
@@ -239,7 +241,7 @@ class _Form(NamedTuple):
 
 
 def _shift_back(sigma: Array) -> Array:
-    """sigma_{t-1}, with sigma_0 = sigma_1."""
+    """Return sigma_{t-1}, with sigma_0 = sigma_1."""
     return np.concatenate((sigma[:1], sigma[:-1]))
 
 
@@ -429,7 +431,8 @@ def _excess(learner: SAder, trace: Trace, lost: Array) -> Array:
     beta = trace.beta
     if not learner.is_self_tuned:
         v = r**2 / 8.0 + weight * d * r / 4.0
-        return doubt / learner.beta + learner.beta * np.cumsum(v)[:, None]
+        rate = float(learner.beta)
+        return doubt / rate + rate * np.cumsum(v)[:, None]
     live = beta > 0.0
     # Until the experts differ, but perhaps in the last round.
     bound = np.repeat(np.cumsum(r + weight * d)[:, None], len(doubt), axis=1)

@@ -108,7 +108,7 @@ class Entropy(Geometry):
             )
         self._keep(floor=floor)
 
-    def check(self, domain: ConvexSet) -> None:
+    def check(self, domain: Any) -> None:
         if not domain.has_total:
             raise InvalidInput(f"Entropy needs a Simplex or CappedSimplex, got {domain!r}. Use MemoryGD.")
         lowest = np.min(getattr(domain, "floor", 0.0))
