@@ -33,8 +33,8 @@ class Rule(NamedTuple):
     ``keeps_sigma``: the last sigma, as the field ``sigma`` of the learner's state. ``vectors`` and ``scalars`` are further
     fields next to ``t``, ``x`` and ``energy``; ``parameters`` and, behind the scalars, ``further`` ones are numbers among the
     learner's attributes. A vector has ``depth`` times d numbers. A rule with a ``ring`` keeps as many further vectors as its
-    first parameter says, as the field ``ring``. A rule with a ``row_family`` gets the moments of its rows in place of gradients.
-    One that is ``led`` plays only with a leader, which stores this field of its state and forecasts for it.
+    first parameter says, as the field ``ring``. A rule with a ``row_family`` gets the moments of its rows, not gradients. One
+    that is ``led`` plays only with a leader, which stores this field of its state and forecasts for it.
     """
 
     propose: Callable[..., Any]
