@@ -53,7 +53,7 @@ class Movement(Config, ABC):
     code: ClassVar[int | None] = None
     # The word that names it in Python, commands, sweeps and requests; its only required argument may be the weight.
     short_name: ClassVar[str | None] = None
-    # how comparators see it: as the norm of all of c delta (True), c from `stretch` along `axes`, or as a sum of up and down
+    # how optima are computed with it: as the norm of c delta (True), c from `stretch` along `axes`, or as a sum of up and down
     # `prices` of the coordinates (False); None where it is neither, or not known
     grouped: ClassVar[bool | None] = None
     # twice the step costs 2^degree times as much: 1 for norms, whose triangle inequality proofs need

@@ -63,7 +63,7 @@ def real_array(values: ArrayLike, name: str, *, limit: float = LARGEST) -> Array
     if array.dtype.kind not in "fiu":
         raise InvalidInput(f"{name} must contain real numbers, got an array of dtype {array.dtype}.")
     if array.dtype != np.float64 or not array.flags.c_contiguous:
-        with np.errstate(over="ignore"):  # a long double beyond float64 becomes inf, which is found below
+        with np.errstate(over="ignore"):  # A long double beyond float64 becomes inf, which is found below.
             array = np.array(array, dtype=np.float64, order="C")
     if limit < math.inf and not is_within(array, limit):
         raise _reject_entry(array, name, limit)
@@ -83,7 +83,8 @@ def _reject_entry(array: Array, name: str, limit: float) -> InvalidInput:
 
 def hides_entries(values: Any) -> bool:
     """Return True for a masked array, or a list of some, with masked entries: NumPy would use the hidden numbers."""
-    masked_arrays = sys.modules.get("numpy.ma")  # without it there are none, and to import it takes time
+    # If the module was never imported, there are no masked arrays; importing it takes time.
+    masked_arrays = sys.modules.get("numpy.ma")
     if masked_arrays is None:
         return False
     kind = masked_arrays.MaskedArray
@@ -237,6 +238,6 @@ def one_of(value: str, name: str, allowed: tuple[str, ...]) -> str:
 
 def freeze(array: Array) -> Array:
     """Return a read-only copy, for arrays that belong to a configuration."""
-    copy = array + 0.0  # which also turns -0.0 into 0.0, so that equal configurations read the same
+    copy = array + 0.0  # Adding zero turns -0.0 into 0.0, so that equal configurations read the same.
     copy.setflags(write=False)
     return copy

@@ -24,7 +24,7 @@ from klazy.kernels.layout import MANY, fill_lanes, find_missing_part, lay_blocks
 from klazy.learners import Learner
 from klazy.movement import Movement
 
-# Pieces of the work for each thread: a thread that is done takes the next.
+# Pieces of work per thread: a thread that is done takes the next piece.
 _PIECES = 4
 
 

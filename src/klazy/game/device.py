@@ -230,7 +230,7 @@ def _cut_launches(grid: Grid, launches: Iterator[tuple[_Launch, np.ndarray]]) ->
     T = int(grid.marks[-1])
     for launch, members in launches:
         per_block = launch.per_block
-        # A run of an ensemble takes a whole block of threads.
+        # An ensemble occupies a whole block of threads.
         most = _count_places(T * launch.threads // per_block, len(grid.marks), launch.own or 0)
         room = PIECE_BYTES // (2 * T * launch.numbers["d"] * 8) + 1  # sequences
         rank = np.full(len(grid.learners), -1)

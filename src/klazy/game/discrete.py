@@ -70,7 +70,7 @@ def _draw_actions(x: Array, rng: "np.random.Generator") -> NDArray[np.int64]:
     a = 0
     for t, (held, drawn) in enumerate(zip(to_hold.tolist(), to_draw.tolist(), strict=True)):
         if held >= hold[t, a]:
-            # The first entry above ``drawn`` belongs to an action that gained.
+            # The first entry above ``drawn`` belongs to an action that gained probability.
             a = heap[t].searchsorted(drawn, side="right")
         actions[t] = a
     return actions

@@ -213,7 +213,7 @@ def _solve_coordinate(game: Game, domain: Any, i: int, limits: Array, held: np.n
         return np.where((step > rise) | (step < -fall), np.inf, 0.0)
 
     rise, fall = limits.reshape(2, -1)[:, i]
-    # A limit beyond the number of integers is none.
+    # A limit above the number of integers has no effect.
     most = np.floor(np.minimum((rise, fall), len(values))).astype(int).tolist()
     has_prices = _has_prices(game.movement)
     pairs = np.empty((0, 0)) if has_prices else price(values[:, None], values)

@@ -316,7 +316,7 @@ class Search:
         self.iterations = integer(iterations, "iterations")
         try:
             fixed = best_fixed(self.problem.costs, domain, gap=gap, iterations=iterations)
-        except GapNotReached as stopped:  # its bound is valid, only less tight
+        except GapNotReached as stopped:  # The bound is valid, only less tight.
             fixed = stopped.best
         still = np.tile(fixed.x, (self.problem.T, 1))
         bound = -np.inf if self.problem.free else fixed.lower_bound  # else one may move at no length

@@ -102,11 +102,11 @@ class Problem:
 
     @property
     def is_merged(self) -> bool:
-        """True if a proximal step of the costs and that of the set are one: Proj(shrink a + shift)."""
+        """Whether costs and set have one proximal step together, Proj(shrink a + shift)."""
         return self.costs.family is not None and self.costs.family.has_affine
 
     def affine(self, r: float) -> tuple[Array, Array]:
-        """Give the shrink and the shift of a step that is merged; else those of none."""
+        """Return shrink and shift of a merged step; those of no step if it is not merged."""
         if not self.is_merged:
             return np.ones(1), np.zeros((0, self.dim))
         shrink, shift = self.costs.family.affine(self.costs.data, r)
@@ -123,7 +123,7 @@ class Problem:
 
     @property
     def ties(self) -> Array:
-        """What ties a round to the one before it in the splitting method: its weight, or a limit where moving costs nothing."""
+        """What ties a round to the last one in the splitting method: its weight, or a limit where moving is free."""
         if not self.is_tied:
             return self.weights
         ties = np.where(self.weights > 0.0, self.weights, 1.0)
@@ -247,7 +247,7 @@ class Problem:
         return float(np.divide(power, 27.0 * price**2, where=power > 0.0, out=np.zeros(mu.shape)).sum())
 
     def rounding(self, slopes: float, multipliers: float) -> float:
-        """More than rounding can have added to a dual value, from the sums of the norms of all slopes and multipliers: every
+        """Bound what rounding can have added to a dual value, from the sums of the norms of all slopes and multipliers: every
         round adds d products of sums of three terms, 64 rounds may be added one by one, and such blocks are added pairwise."""
         reach = self._reach + float(np.linalg.norm(self.origin))
         return (self.dim + 100) * EPS * (slopes + 2.0 * multipliers) * reach

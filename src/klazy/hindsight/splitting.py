@@ -23,7 +23,7 @@ Progress = Callable[[int, float], object]
 _FIRST_CHECK = 10
 _LATER_CHECKS = 1.15
 BLOCK_ROUNDS = 4  # rounds of a coarse problem that move together
-_LEAST_ROUNDS = 200  # rounds that are worth a coarser problem
+_LEAST_ROUNDS = 200  # A coarser problem pays from this many rounds on.
 _EXPENSIVE = 3.0  # the quotient of a unit of movement and what a round may gain by it
 _COARSE_TURNS = 500  # iterations on a coarse problem, which need not be solved to the end
 RELAXATION = 1.7  # usual values are 1.5 to 1.8
@@ -67,7 +67,7 @@ class Splitting:
         self._force = 2.0 * (problem.steepness or 1.0) / problem.domain.scale
         self.r_x = self._force
         self.r_v = self._force if self.separate else 0.0
-        self.r_z = 5.0 / problem.domain.scale  # times each round's weight
+        self.r_z = 5.0 / problem.domain.scale  # multiplied by the weight of each round
         if start is None:
             first = np.tile(problem.turn(problem.domain.start), (T, 1))
             start = Point(first, np.zeros(shape), np.zeros(shape), np.zeros(shape))
@@ -143,7 +143,7 @@ class Splitting:
         return self._land(self.x), np.repeat(self._land(held), lengths, axis=0)
 
     def _land(self, points: Array) -> Array:
-        """Return points of the set by coordinates: turned back they may be off it by rounding."""
+        """Project points that were turned back to coordinates, because rounding may have left them outside the set."""
         problem = self.problem
         if problem.axes is not None:
             points = problem.domain.nearest(problem.turn_back(points))

@@ -50,7 +50,7 @@ _INNER = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True, "error_model": "
 
 
 def _address(context: Any, array: Any, at: Any):
-    """Typing and code of :func:`pointer`, in the form Numba asks for."""
+    """Define typing and code of :func:`pointer`, in the form Numba asks for."""
 
     def code(context, builder, signature, arguments):
         base, first = arguments
@@ -62,7 +62,7 @@ def _address(context: Any, array: Any, at: Any):
 
 
 def _on_stack(context: Any, size: Any):
-    """Typing and code of :func:`local`."""
+    """Define typing and code of :func:`local`."""
 
     def code(context, builder, signature, arguments):
         return cgutils.alloca_once(builder, context.get_value_type(float64), size=size.literal_value)
@@ -73,7 +73,7 @@ def _on_stack(context: Any, size: Any):
 
 
 def _alive(context: Any, array: Any):
-    """Typing and code of :func:`hold`."""
+    """Define typing and code of :func:`hold`."""
 
     def code(context, builder, signature, arguments):
         return context.get_dummy_value()
@@ -115,7 +115,7 @@ class _PartLibrary(codegen.JITCodeLibrary):
 
     def get_pointer_to_function(self, name: str) -> int:
         self._ensure_finalized()
-        return 0  # there is none
+        return 0  # A part has no machine code of its own.
 
     @property
     def codegen(self) -> Any:
@@ -139,12 +139,12 @@ class _KernelLibrary(codegen.JITCodeLibrary):
 
     def __init__(self, *about: Any) -> None:
         super().__init__(*about)
-        self.enable_object_caching()  # so that it can be stored on disk
+        self.enable_object_caching()  # Otherwise it could not be stored on disk.
 
     def _finalize_final_module(self) -> None:
         for function in self._final_module.functions:
             if function.linkage.name == "linkonce_odr" and not function.is_declaration:
-                function.linkage = "internal"  # after all optimisation, which would inline it
+                function.linkage = "internal"  # This comes after all optimisation, which would inline it.
         super()._finalize_final_module()
 
 

@@ -11,7 +11,7 @@ from klazy.kernels.lane import exact, larger, load, peek, root, size, spread, st
 
 @exact
 def power_below(t):
-    """Return the largest power of two up to ``t``: spread the top bit downwards, then keep it alone."""
+    """Return the largest power of two up to ``t``: set all bits below the highest, then keep only that one."""
     n = int(t)
     n |= n >> 1
     n |= n >> 2

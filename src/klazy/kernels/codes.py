@@ -61,9 +61,8 @@ LANES = 8  # rows side by side in a block, up to UNROLLED_DIM; beyond, a block i
 LINE = 8  # numbers in a cache line
 MOMENTS = 2  # Most vectors of what a rule averages, and of the first scratch of a round.
 MOVE_ROOM = 4  # vectors of the second scratch of a round
-SCRATCH = (
-    1 + MOMENTS + MOVE_ROOM + MOMENTS
-)  # vectors behind a row: a hint, both scratches, the moments of a row
+# Vectors behind a row: a hint, both scratches, the moments of a row.
+SCRATCH = 1 + MOMENTS + MOVE_ROOM + MOMENTS
 UNROLLED_DIM = 8  # up to this dimension kernels know it as a constant, so that loops are unrolled
 
 # the fields of a row, the numbers of one learner before its vectors (:mod:`klazy.kernels.layout`)
@@ -159,9 +158,8 @@ REGRESSION_BANDS = 11  # features: windows of 1, 2, 4, ..., 1024 rounds
 REGRESSION_HORIZONS = 8  # 2, 4, 8, ..., 256 rounds
 REGRESSION_SLOTS = 8  # rounds that are remembered for each spacing of pairs
 REGRESSION_GROWTH = 1.02  # Rounds grow by this factor from one solution to the next.
-REGRESSION_LEAST = (
-    1e-9  # A ridge, relative to all squared features: targets of long horizons may yet be all alike.
-)
+# The least ridge, relative to all squared features, for targets that are all alike.
+REGRESSION_LEAST = 1e-9
 
 # the vector of a plan: these numbers, then the arrays that klazy.learners.planning lists
 PLAN_SEEN = 0  # rounds

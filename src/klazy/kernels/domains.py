@@ -257,7 +257,7 @@ def l2_threshold(y, u, d, p, guess):
     theta = spread(1.0)
     inside = min(p[0] * p[0], FLOAT_MAX)
     if anywhere(square > inside):
-        theta = p[0] / root(larger(square, spread(inside)))  # exactly 1 inside
+        theta = p[0] / root(larger(square, spread(inside)))  # This is exactly 1 inside the ball.
         far = square > FLOAT_MAX
         if anywhere(far):
             theta = where(far, far_l2_scale(y, d, p), theta)
@@ -786,7 +786,7 @@ def l1_balance(x, y, u, d, p, rise, fall):
     if anywhere(outside):
         goes = outside & (before < (1.0 - ON_BOUNDARY) * p[0])
         for i in range(d):
-            gap = p[1 + i] - load(x, i)  # to the centre, beyond which no coordinate goes
+            gap = p[1 + i] - load(x, i)  # the way to the centre, where every coordinate ends
             side = where(outside, side_of(load(u, i) - p[1 + i], spread(0.0)), spread(0.0))
             goes = goes | (gap * side > 0.0)
             reach = reach + gap * side
@@ -805,7 +805,7 @@ def l1_balance(x, y, u, d, p, rise, fall):
 
 
 def where_mask(mask, one, other):
-    """Return one mask where another holds, else a third."""
+    """Return the mask ``one`` where ``mask`` holds, and ``other`` elsewhere."""
     chosen = where(mask, where(one, spread(1.0), spread(0.0)), where(other, spread(1.0), spread(0.0)))
     return chosen > 0.0
 
@@ -1062,7 +1062,7 @@ def turn_on_ball(x, y, u, dim, p, price):
     moves = (n > price) & (inside | (along < 0.0) | (steep * height > price * price * norm))
     if anywhere(moves):
         outside = moves & (norm >= edge * edge)
-        if anywhere(moves & inside):  # happens once in a run
+        if anywhere(moves & inside):  # This happens once in a run.
             ahead = where(moves & inside, n, spread(0.0))
             find_stride(x, y, u, d, p, price, ahead, spread(2.0 * r), 0.0, True)
         height = root(where(height > 0.0, height, spread(1.0)))

@@ -30,7 +30,7 @@ def _view(context: Any, builder: Any, data: Any, size: Any) -> Any:
 
 
 def _call(context: Any, address: Any, row: Any, size: Any, g: Any, d: Any):
-    """Typing and code of :func:`call`: the kernel of one round at an address takes a learner's row and its gradient."""
+    """Define typing and code of :func:`call`: the kernel at an address takes a learner's row and its gradient."""
 
     def code(context, builder, signature, arguments):
         place, row, size, g, d = arguments

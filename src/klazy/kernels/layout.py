@@ -142,7 +142,7 @@ def _describe_schedule(learner: Any) -> tuple[int, float, float]:
 
 
 def _scale_of(schedule: int, a: float) -> float:
-    """Return what multiplies the sigmas of a schedule whose parameter A is 1."""
+    """Return the factor between the sigmas of a schedule and those of the same schedule with parameter A = 1."""
     if schedule == codes.CONSTANT:
         return a
     if schedule in (codes.SQRT, codes.DOUBLING):

@@ -23,7 +23,7 @@ from klazy.kernels.slots import *
 def settle(x, y, u, d, p, shift, theta, move, prices):
     """Write the second stage of the projection into ``x``, and return the price of the move before root and weight."""
     paid = spread(0.0)
-    if move == codes.MOVE_L2:  # a loop of its own, without a branch
+    if move == codes.MOVE_L2:  # Its own loop, which has no branch.
         for i in range(d):
             z = coordinate(load(y, i), load(u, i), i, d, p, shift, theta)
             delta = z - load(x, i)

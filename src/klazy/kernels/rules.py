@@ -145,7 +145,7 @@ def keep_share(normal, d, theta):
 
 MIRROR_CAPPED = -1.0  # marks in u of the coordinates that are fixed at a bound
 MIRROR_FLOORED = -2.0
-MIRROR_REST = 1e-300  # as SMALLEST_REST there
+MIRROR_REST = 1e-300  # as SMALLEST_REST in klazy.sets.totals
 MIRROR_NO_FLOOR = -1e300  # the logarithm of a floor of zero
 
 
@@ -177,7 +177,7 @@ def mirror_log_low(i, d, p, s):
 
 @exact
 def mirror_fill(x, s, y, u, d, p):
-    """Write the next point into u; y becomes the logarithms at the water's level, before their bounds."""
+    """Write the next point into u, and into y its logarithms before they are clipped to the bounds."""
     for i in range(d):
         store(u, i, spread(0.0))
     level = spread(0.0)
@@ -369,7 +369,7 @@ def linear_fee(x, s, y, u, d, p):
 
 
 def go_near(x, y, u, d, p, stiffness, fee):
-    """Move to the best point for the slope y at x and half the squared move times ``stiffness``, if that is worth a fee."""
+    """Move down the slope y with a price of ``stiffness / 2`` times the squared step, if the gain exceeds a fee."""
     point = skip(u, d)
     for i in range(d):
         store(point, i, load(x, i) - load(y, i) / stiffness)

@@ -10,7 +10,7 @@ from klazy.learners.base import Learner
 from klazy.learners.wrapping import Wrapper, move_learner
 from klazy.sets import ConvexSet
 
-MOST_SEEDS = 2**64  # A generator's key has 64 bits.
+MOST_SEEDS = 2**64  # The key of a random generator has 64 bits.
 
 
 class BanditState(NamedTuple):

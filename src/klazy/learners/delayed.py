@@ -95,7 +95,7 @@ class Delayed(Wrapper[DelayedState]):
         return state._replace(t=state.t + 1, x=state.inner.x, rounds=rounds, points=points)
 
     def learn(self, state: DelayedState, round: int, g: Array) -> DelayedState:
-        """Take the feedback of an earlier round; the current round and its point stay.
+        """Learn from the feedback of an earlier round; the current round and its point stay.
 
         Parameters
         ----------

@@ -535,7 +535,7 @@ def _choose_averages(period: Any, width: int) -> list[int]:
 
 
 def _check_movement(domain: ConvexSet, movement: Movement | str | None) -> Movement:
-    """Check the movement; None is the one that suits the set."""
+    """Check the movement; None means the one that suits the set."""
     if movement is None:
         movement = suit_movement(domain)
     found = as_movement(movement)

@@ -180,7 +180,7 @@ class Reluctant(Learner[ReluctantState]):
         if self.obstacle is not None:
             return None
         word = ROW_WORDS[Linear if self.family is None else type(self.family)]
-        # A price of zero is a fee of nothing.
+        # Free moves have the rule of a fee, with a fee of zero.
         kind = "fee" if self.price == 0.0 else MOVEMENT_WORDS[self.movement.code or 0]
         return f"reluctant_{word}_{kind}"
 

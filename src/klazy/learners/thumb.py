@@ -65,7 +65,7 @@ class Thumb(Learner[ThumbState]):
     start: Array | None
     window: int | None = None
 
-    # what a kernel knows of it, next to the properties below; a subclass has its own
+    # what its kernel reads, with the properties below; subclasses set their own values
     wait: int = 1  # rounds for which a decision is held at least
     # A smaller change of all coordinates is no move; -1 if even none is one.
     least: float = -1.0

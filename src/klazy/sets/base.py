@@ -590,7 +590,7 @@ class ConvexSet(Config, ABC):
         try:
             start = np.array2string(self.start, precision=4, threshold=8)
             picture = self._picture()
-        except ImportError:  # the projection's, which comes with an extra
+        except ImportError:  # The projection may need an extra that is not installed.
             return arguments + parts.paragraphs([f"{facts}."])
         return parts.row(arguments, picture) + parts.paragraphs([f"{facts}, start {start}."], "faint")
 

@@ -381,7 +381,7 @@ class Intersection(ConvexSet):
         return x
 
     def _picture(self) -> str:
-        return ""  # where members hardly meet, their projections would take seconds
+        return ""  # A picture could take seconds where members hardly meet.
 
     def lowest(self, g: Array) -> Array:
         r"""Find a minimiser, where there is no closed form to within :math:`10^{-7} \|g\|` times the diameter.

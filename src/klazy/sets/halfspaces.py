@@ -70,7 +70,7 @@ def project_onto(spaces: HalfSpaces, y: Array, middle: Array, size: float) -> Ar
     scaled = HalfSpaces(spaces.A, (spaces.b - spaces.A @ middle) / size, spaces.equal)
     x = _solve(scaled, target)
     if x is not None and distance > 1.0:
-        # The solver's point carries the rounding of `target`. Projected once more it carries its own only.
+        # The solver's point has the rounding errors of `target`. A second projection leaves only its own.
         x = _solve(scaled, x)
     if x is None:
         return None

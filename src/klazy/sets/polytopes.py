@@ -76,7 +76,7 @@ class Polytope(ConvexSet):
 
     @cached_property
     def _size(self) -> float:
-        """The largest number on the right: solvers have absolute tolerances, so they work in units of it."""
+        """The largest number in b: solvers have absolute tolerances, so they work in units of it."""
         _, b = self._unit_rows
         return float(np.abs(b).max(initial=0.0)) or 1.0
 
@@ -151,14 +151,14 @@ class Polytope(ConvexSet):
 
     @cached_property
     def _vertices(self) -> Array | None:
-        """The vertices as exact as their solver finds them; None where there may be too many."""
+        """The vertices, as exact as the solver finds them; None where there may be too many."""
         A, b = self._unit_rows
         found = _list_vertices(A, b / self._size)
         return None if found is None else self._size * found
 
     @cached_property
     def _exact_vertices(self) -> Array | None:
-        """The vertices as exact as projections are."""
+        """The vertices, as exact as projections."""
         return None if self._vertices is None else self.nearest(self._vertices)
 
     def _vertex(self, g: Array) -> Array:

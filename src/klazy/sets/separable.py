@@ -11,7 +11,7 @@ import numpy as np
 from klazy.base.checks import Array
 from klazy.sets.totals import EPS
 
-ROOT_TURNS = 3000  # Most steps in a search for a root. Where a function jumps, halving goes to the last bit.
+ROOT_TURNS = 3000  # Most steps of a search for a root. Where a function jumps, it is halved to the last bit.
 
 
 @dataclass(frozen=True)

@@ -30,7 +30,7 @@ def simplex_part(v: Array, total: float) -> Array:
         excess = np.maximum(v - theta, 0.0)
         active = np.count_nonzero(excess, axis=-1, keepdims=True)
         following = theta + (excess.sum(axis=-1, keepdims=True) - total) / active
-        # A point among many is projected as it is alone, to the last digit.
+        # Finished points stay, so that each has the same digits as if it were projected alone.
         theta = np.where(found, theta, following)
         found = found | (active >= count)
         if found.all():

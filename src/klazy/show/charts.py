@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-# Rounds of a running sum: its bends are wider than a four hundredth of the axis. From 10 000 on they are counted in thousands.
+# Points of a running sum, which are enough for its bends; and the rounds from which the axis counts thousands.
 CURVE_ROUNDS = 400
 THOUSANDS = 10_000
 # Values of x, about as many as the axis has dots; beyond that only extremes are drawn.
@@ -268,7 +268,7 @@ def _set_logarithmic(ax: "Axes", values: Sequence[float]) -> None:
 
 def _draw_marked(ax: "Axes", part: Lines, looks: Looks) -> None:
     """Draw the marked points, each with its x on the first side where no other point or number is."""
-    # There must be room for a number below the lowest point.
+    # Leave room for a number below the lowest point.
     ax.margins(y=0.16)
     ax.autoscale_view()
     taken = [72.0 / DPI * ax.transData.transform(point) for point in part.marked.values()]

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-# Coordinates of a run at most, the last of them dashed, in the first colours again; and of several contenders.
+# At most this many coordinates are drawn of a run, where colours repeat as dashes, and of several contenders.
 LINES = 10
 COMPARED_LINES = 7
 # A bound that is larger than this many times the regret would press it flat.
@@ -352,7 +352,7 @@ def draw_phases(k: int, T: int) -> "Figure":
     starts = t[:: k * -(-T // (6 * k))]
     for ax, (label, (anchors, rule)) in zip(axes, rules.items(), strict=True):
         ax.barh(t, t - anchors + 1, 0.84, anchors - 0.5, color=looks[label]["color"], alpha=0.75)
-        # The legend's colour is that of no panel.
+        # The legend is grey, because each panel has a colour of its own.
         ax.fill([], [], color=GREY, label="gradients that are added up")
         # White lines cut the bars into gradients.
         ax.vlines(np.arange(1.5, T), 0.5, T + 0.5, color="white", linewidth=0.6)

@@ -188,7 +188,7 @@ def _bound_delayed(learner: Any, trace: Trace, x: Array, g: Array, u: Array, smo
 
 
 def _at(curve: Array, come: np.ndarray) -> Array:
-    """Return a running sum over feedback at the end of every round."""
+    """Return the value of a running sum over feedback at the end of every round."""
     return np.concatenate(([0.0], curve))[come]
 
 
@@ -411,7 +411,7 @@ def certify_experts(trace: Trace) -> ExpertCertificate:
 
 
 def _read_lost(learner: SAder, trace: Trace, last: float) -> Array:
-    """Read from the next rate what the weights of a self-tuned ensemble had lost after every round."""
+    """Return what the weights of a self-tuned ensemble had lost after every round; the next rate tells."""
     rates = trace.beta[1:]
     earlier = np.divide(math.log(len(learner.experts)), rates, out=np.zeros(len(rates)), where=rates > 0.0)
     return np.append(earlier, last)
@@ -434,7 +434,7 @@ def _excess(learner: SAder, trace: Trace, lost: Array) -> Array:
         rate = float(learner.beta)
         return doubt / rate + rate * np.cumsum(v)[:, None]
     live = beta > 0.0
-    # Until the experts differ, but perhaps in the last round.
+    # The bound while all experts have lost the same.
     bound = np.repeat(np.cumsum(r + weight * d)[:, None], len(doubt), axis=1)
     if not live.any():
         return bound

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from klazy.show import Figure
 
 STILL = 1e-12  # A step below this share of the set's size counts as none.
-SELDOM = 0.02  # a share of the rounds
+SELDOM = 0.02  # as a share of the rounds
 
 
 @dataclass(frozen=True, eq=False)
