@@ -16,7 +16,17 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from klazy import show
-from klazy.base.checks import Array, InvalidInput, integer, non_negative, number, positive, real_array, vector
+from klazy.base.checks import (
+    Array,
+    InvalidInput,
+    instance,
+    integer,
+    non_negative,
+    number,
+    positive,
+    real_array,
+    vector,
+)
 from klazy.costs import Costs
 from klazy.game.game import Game
 from klazy.hindsight.offline import solve
@@ -160,8 +170,7 @@ class Frontier:
 
 def _check_places(places: Any) -> dict[str, tuple[float, float]]:
     """Check points to mark, by label."""
-    if not isinstance(places, Mapping):
-        raise InvalidInput(f"places must be a dict such as {{'mine': (1.0, -2.0)}}, got {places!r}.")
+    instance(places, "places", Mapping, "a dict such as {'mine': (1.0, -2.0)}")
     named = {}
     for label, place in places.items():
         x, y = vector(place, f"places[{label!r}]", 2).tolist()

@@ -256,7 +256,11 @@ class Learner(Config, ABC, Generic[S]):
         if not isinstance(states, tuple) or len(states) != N:
             raise InvalidInput(f"state.experts must be a tuple of {N} states, got {states!r}.")
         for expert, state in zip(self.experts, states, strict=True):
-            expert.check_state(state)
+            expert.check_state(self._complete(expert, state))
+
+    def _complete(self, expert: Learner[Any], state: Any) -> Any:
+        """Return the state of an expert as the expert itself would have it."""
+        return state
 
 
 class Descent(Learner[S]):

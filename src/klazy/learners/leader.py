@@ -399,7 +399,7 @@ class Leader(Learner[LeaderState]):
         c = state.leader
         N = len(self.experts)
         words = f"It follows expert {c + 1} of {N}, {self.experts[c]}, since round {state.since}."
-        own = self._lend(self.experts[c], state.experts[c], state)
+        own = self._complete(self.experts[c], state.experts[c], state)
         if state.t > 1:
             words += f" {self.experts[c].describe_memory(own)}"
         if N > 1:
@@ -474,12 +474,7 @@ class Leader(Learner[LeaderState]):
         guard = ("spread", "diameter", "beta", "excess", "guarding", "worst") if self.guard else ()
         return name_columns(log, hitting, len(self.experts), ("leader", *guard))
 
-    def _check_experts(self, states: Any) -> None:
-        if isinstance(states, tuple) and len(states) == len(self.experts):
-            states = tuple(map(self._lend, self.experts, states))
-        super()._check_experts(states)
-
-    def _lend(self, expert: Learner[Any], state: Any, leader: LeaderState | None = None) -> Any:
+    def _complete(self, expert: Learner[Any], state: Any, leader: LeaderState | None = None) -> Any:
         """Return the state of an expert with the field that its leader stores; by default as it is before the first round."""
         name = expert.shared
         if not self._shares(expert) or np.size(getattr(state, name, 1)):
