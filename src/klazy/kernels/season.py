@@ -12,6 +12,10 @@ from klazy.kernels.lane import beyond, called, local, own_place, wait
 from klazy.kernels.rules import AHEAD, FALL, PERIODS, RISE
 from klazy.kernels.slots import DEPTH, IS_LONG, OUTLOOK, THREADS, WIDTH, D, limit
 
+# Up to this dimension loops over lags vectorise well, beyond it loops over coordinates.
+NARROW = 6
+ALONG_ROOM = SEASON_PLACES + 1  # projections of the sums at all lags, and at one more
+
 
 def find_ring(season, d):
     """Return the sums up to each of the last rounds."""
@@ -23,14 +27,19 @@ def find_lap(n, rows):
     return n - n % rows
 
 
-def find_sums(ring, t, lap, rows, d):
-    """Return the sums up to round t, one of those in the ring; ``lap`` is what find_lap gives for the present round."""
+def find_place(t, lap, rows):
+    """Return the row of round t in the ring; ``lap`` is what find_lap gives for the present round."""
     place = t % codes.SEASON_ROWS
     if IS_LONG:  # A remainder would take longer.
         place = t - lap
         if place < 0:
             place += rows
-    return beyond(ring, place * (DEPTH * d))
+    return place
+
+
+def find_sums(ring, t, lap, rows, d):
+    """Return the sums up to round t, one of those in the ring."""
+    return beyond(ring, find_place(t, lap, rows) * (DEPTH * d))
 
 
 @called
@@ -69,7 +78,9 @@ def observe_season(season, rows, g, apart, dim):
         if given == 0:
             for i in range(d):
                 mean[i] += pace * ((now[i] - before[i]) - mean[i])
-    if given == 0:
+    if given == 0 and 0 < D <= NARROW and THREADS == 1:
+        correlate_narrow(covariances, ring, find_place(n - 1, lap, rows), rows, n, apart, product, offset)
+    elif given == 0:
         for lag in range(own_place(), min(codes.SEASON_LAGS, n - 1) + 1, THREADS):
             if THREADS > 1 and lag > 0:  # A single thread has it from the lag before.
                 product = project(find_sums(ring, n - lag, lap, rows, d), apart, d)
@@ -88,6 +99,26 @@ def observe_season(season, rows, g, apart, dim):
             season[codes.SEASON_PERIOD] = found
             season[codes.SEASON_CHANGED] = n
         wait()
+
+
+def correlate_narrow(covariances, ring, place, rows, n, apart, product, offset):
+    """Update the covariances of all lags in few dimensions; ``place`` is the row of the round before."""
+    lags = min(codes.SEASON_LAGS, n - 1) + 1
+    pace = 1.0 / min(n, codes.SEASON_MEMORY)
+    along = local(ALONG_ROOM)
+    along[0] = product
+    straight = min(lags, place + 1)
+    project_back(ring, place, 0, straight, apart, along)
+    project_back(ring, place + rows, straight, lags, apart, along)
+    for lag in range(lags):
+        change = along[lag] - along[lag + 1] - offset
+        covariances[lag] = (1.0 - pace) * covariances[lag] + pace * change
+
+
+def project_back(ring, place, first, end, apart, along):
+    """Project the sums of some lags, whose rows are next to each other, so that the loop over them vectorises."""
+    for lag in range(first, end):
+        along[lag + 1] = project(beyond(ring, (place - lag) * (DEPTH * D)), apart, D)
 
 
 def project(sums, apart, d):
