@@ -153,7 +153,7 @@ def of_reluctance(folder: str) -> list[str]:
         domain = SETS[name](d)
         p = domain.parameters()
         for window, horizon in ((4.0, 4.0), (64.0, 256.0)):
-            learner = kl.Reluctant(domain, movement, window, horizon)
+            learner = kl.contrib.Reluctant(domain, movement, window, horizon)
             totals = np.zeros(2)
 
             def by_c(library=library, p=p, learner=learner, totals=totals) -> None:
@@ -294,7 +294,7 @@ def of_every_pair() -> list[str]:
     noise = noisy_phases(T, 5)
     waves = noise + np.sin(2.0 * np.pi * (np.arange(T)[:, None] / 24.0 + np.linspace(0.0, 1.0, 5)))
     costs: dict[str, Callable[[np.ndarray], kl.types.Costs]] = {
-        "linear": kl.LinearCosts,
+        "linear": kl.contrib.LinearCosts,
         "quadratic": lambda rows: kl.QuadraticCosts(0.5 + 0.4 * rows),
         "pinball": lambda rows: kl.PinballCosts(0.5 + 0.4 * rows, 2.0, 0.5),
         "log-wealth": lambda rows: kl.LogWealthCosts(np.exp(0.3 * rows)),

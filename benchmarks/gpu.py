@@ -259,9 +259,9 @@ def print_parts(g: np.ndarray) -> None:
     cases = {
         "auto, l2 ball": (whole, g),
         "on noise, where there is no season to plan for": (whole, noise),
-        "without the guard": (kl.Leader(whole.experts, movement, guard=False), g),
-        "without the experts of seasons": (kl.Leader(lasting, movement), g),
-        "32 of its experts, one warp": (kl.Leader(warp, movement), g),
+        "without the guard": (kl.contrib.Leader(whole.experts, movement, guard=False), g),
+        "without the experts of seasons": (kl.contrib.Leader(lasting, movement), g),
+        "32 of its experts, one warp": (kl.contrib.Leader(warp, movement), g),
         "auto, simplex": (kl.auto(kl.Simplex(D), kl.TVMovement(1.0)), g),
     }
     print(

@@ -205,7 +205,7 @@ def register_variants() -> None:
     movements: dict[str, Callable[[Any], Any]] = {
         "WeightedL2Movement": lambda kl: kl.contrib.WeightedL2Movement(scale=np.linspace(0.5, 2.0, 5)),
         "TVMovement": lambda kl: kl.TVMovement(2.0),
-        "SwitchFee": lambda kl: kl.SwitchFee(0.1),
+        "SwitchFee": lambda kl: kl.contrib.SwitchFee(0.1),
     }
     costs: dict[str, Callable[[Any, np.ndarray], Any]] = {
         "QuadraticCosts": lambda kl, g: kl.QuadraticCosts(g),

@@ -81,7 +81,7 @@ def main(every: int = 16, part: int = 0, shares=(0.01, 0.1), prices=(0.1, 1.0)) 
     needed = g[half:, g[half:].any(axis=0)]  # the optimum gains nothing by holding anything else
     for capacity, price in [(round(share * N), price) for share in shares for price in prices]:
         domain = kl.CappedSimplex(N, capacity, 1.0)
-        movement = kl.AsymmetricMovement(price, up=1.0, down=0.0)
+        movement = kl.contrib.AsymmetricMovement(price, up=1.0, down=0.0)
         for name, rule in (("LRU", lru), ("S3-FIFO", s3_fifo)):
             missed = rule(requests, capacity)[half:].mean()
             rows.append((capacity, price, name, "", missed, price * missed))

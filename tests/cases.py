@@ -185,10 +185,10 @@ ENSEMBLES: dict[str, Maker] = {
         prior=uneven(len(one_of_each_rule(domain, sigma, **options))),
         movement=kl.contrib.WeightedL2Movement(2.0, scale=np.linspace(0.5, 1.5, domain.dim)),
     ),
-    "Leader": lambda domain, sigma, **options: kl.Leader(
+    "Leader": lambda domain, sigma, **options: kl.contrib.Leader(
         leading(domain, sigma, **options), kl.L2Movement(0.2)
     ),
-    "Leader alone": lambda domain, sigma, **options: kl.Leader(
+    "Leader alone": lambda domain, sigma, **options: kl.contrib.Leader(
         leading(domain, sigma, **options)[:5], kl.L1Movement(0.05), caution=0.0, guard=False
     ),
 }
@@ -201,10 +201,10 @@ def movement_for(domain: kl.types.ConvexSet, weight: float = 0.5) -> kl.types.Mo
 
 # They have no sigma, and a kernel on some sets only.
 RELUCTANT: dict[str, Maker] = {
-    "Reluctant": lambda domain, sigma, **options: kl.Reluctant(
+    "Reluctant": lambda domain, sigma, **options: kl.contrib.Reluctant(
         domain, movement_for(domain), 4.0, 3.0, **options
     ),
-    "Reluctant sum": lambda domain, sigma, **options: kl.Reluctant(
+    "Reluctant sum": lambda domain, sigma, **options: kl.contrib.Reluctant(
         domain, movement_for(domain, 3.0), None, 2.0, family=kl.Linear(), **options
     ),
 }
@@ -227,8 +227,8 @@ CERTIFIED = {name: make for name, make in LEARNERS.items() if make(kl.L2Ball(2),
 THUMBS: dict[str, Maker] = {
     "LastValue": lambda domain, sigma, **options: kl.LastValue(domain, **options),
     "MovingAverage": lambda domain, sigma, **options: kl.MovingAverage(domain, 3, **options),
-    "FollowTheLeader": lambda domain, sigma, **options: kl.FollowTheLeader(domain, **options),
-    "Periodic": lambda domain, sigma, **options: kl.Periodic(domain, 3, **options),
+    "FollowTheLeader": lambda domain, sigma, **options: kl.contrib.FollowTheLeader(domain, **options),
+    "Periodic": lambda domain, sigma, **options: kl.contrib.Periodic(domain, 3, **options),
     "MinimumHold": lambda domain, sigma, **options: kl.MinimumHold(domain, 3, 5, **options),
     "DeadBand": lambda domain, sigma, **options: kl.DeadBand(domain, kl.L1Movement(0.5), 2.0, 4, **options),
     "Fixed": lambda domain, sigma, **options: kl.Fixed(domain, **options),
@@ -254,7 +254,7 @@ UNCOMPILED: dict[str, Maker] = {
     "Autoregressive": lambda domain, sigma, **options: kl.contrib.Autoregressive(
         domain, movement_for(domain), 4, **options
     ),
-    "Reluctant with hints": lambda domain, sigma, **options: kl.Reluctant(
+    "Reluctant with hints": lambda domain, sigma, **options: kl.contrib.Reluctant(
         domain, movement_for(domain), 4.0, 3.0, hints=True, **options
     ),
     "Advice": lambda domain, sigma, **options: kl.contrib.Advice(
@@ -273,7 +273,7 @@ UNCOMPILED: dict[str, Maker] = {
     "MirrorMemory": _mirror,
     "CoinBetting": lambda domain, sigma, **options: kl.contrib.CoinBetting(domain, 3.0, **options),
     "nested SAder": _nested,
-    "Leader of ensembles": lambda domain, sigma, **options: kl.Leader(
+    "Leader of ensembles": lambda domain, sigma, **options: kl.contrib.Leader(
         [_nested(domain, sigma, **options), kl.GD(domain, 7.0, **options)], kl.L2Movement(0.1)
     ),
     "SteadyAdaptive": lambda domain, sigma, **options: kl.contrib.SteadyAdaptive(
@@ -317,9 +317,9 @@ MOVEMENTS = {
     "weighted": lambda d: kl.contrib.WeightedL2Movement(0.7, scale=np.linspace(0.0, 2.0, d)),
     "l1": lambda d: kl.L1Movement(0.7),
     "tv": lambda d: kl.TVMovement(),
-    "asymmetric": lambda d: kl.AsymmetricMovement(2.0, up=np.linspace(0.1, 1.0, d), down=3.0),
-    "fee": lambda d: kl.SwitchFee(0.3, tol=1e-6),
-    "squared": lambda d: kl.SquaredMovement(0.7),
+    "asymmetric": lambda d: kl.contrib.AsymmetricMovement(2.0, up=np.linspace(0.1, 1.0, d), down=3.0),
+    "fee": lambda d: kl.contrib.SwitchFee(0.3, tol=1e-6),
+    "squared": lambda d: kl.contrib.SquaredMovement(0.7),
     "impact": lambda d: kl.contrib.ImpactMovement(0.7, scale=np.linspace(0.5, 2.0, d)),
     "mahalanobis": lambda d: kl.contrib.MahalanobisMovement(0.7, A=correlate(d)),
 }
@@ -348,7 +348,7 @@ def costs_of(name: str, T: int, d: int, seed: int) -> kl.types.Costs:
     rng = np.random.default_rng(seed)
     data, labels = rng.normal(size=(T, d)), rng.choice([-1.0, 1.0], T)
     families: dict[str, Callable[[], kl.types.Costs]] = {
-        "LinearCosts": lambda: kl.LinearCosts(data),
+        "LinearCosts": lambda: kl.contrib.LinearCosts(data),
         "QuadraticCosts": lambda: kl.QuadraticCosts(data, rng.uniform(0.0, 2.0, T)),
         "PinballCosts": lambda: kl.PinballCosts(data, rng.uniform(0.0, 2.0, d), 0.5),
         "LogWealthCosts": lambda: kl.LogWealthCosts(np.exp(0.3 * data)),

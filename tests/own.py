@@ -18,20 +18,20 @@ def coin(seed, T: int, odds: float = 0.5) -> Scenario:
     """Costs of +-1 on an interval, by tosses of a coin."""
     threads.extend(library["num_threads"] for library in threadpool_info())
     g = np.where(np.random.default_rng(seed).random((T, 1)) < odds, 1.0, -1.0)
-    return Scenario("coin", kl.Box(-1.0, 1.0), kl.LinearCosts(g), np.zeros((T, 1)))
+    return Scenario("coin", kl.Box(-1.0, 1.0), kl.contrib.LinearCosts(g), np.zeros((T, 1)))
 
 
 def clashing(seed, T: int, k: int, sigma: float = 1.0, label: str = "") -> Scenario:
     """Costs whose keys have names that learners have too."""
     g = np.random.default_rng(seed).normal(loc=k, scale=sigma, size=(T, 1))
-    return Scenario(label, kl.Box(-1.0, 1.0), kl.LinearCosts(g), np.zeros((T, 1)))
+    return Scenario(label, kl.Box(-1.0, 1.0), kl.contrib.LinearCosts(g), np.zeros((T, 1)))
 
 
 def ragged(seed, mean: float) -> Scenario:
     """Costs whose number is drawn."""
     rng = np.random.default_rng(seed)
     g = rng.normal(mean, size=(int(rng.integers(5, 50)), 1))
-    return Scenario("ragged", kl.Box(-1.0, 1.0), kl.LinearCosts(g), np.zeros(g.shape))
+    return Scenario("ragged", kl.Box(-1.0, 1.0), kl.contrib.LinearCosts(g), np.zeros(g.shape))
 
 
 def targets(seed, T: int) -> Scenario:
@@ -44,7 +44,7 @@ def crooked(seed, how: str) -> Scenario:
     """Recipes that do not work."""
     if how == "exit":
         raise SystemExit(3)
-    return Scenario("crooked", kl.Box(-1.0, 1.0), kl.LinearCosts(np.ones((9, 1))), np.zeros((8, 1)))
+    return Scenario("crooked", kl.Box(-1.0, 1.0), kl.contrib.LinearCosts(np.ones((9, 1))), np.zeros((8, 1)))
 
 
 def slow(domain, sigma: float, wait: float) -> kl.types.Learner:

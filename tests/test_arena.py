@@ -119,7 +119,7 @@ class TestAGame:
         game = TINY[0].make()
         g = game.costs.arrays()[0].copy()
         g[game.half :] *= -3.0
-        other = replace(game, costs=kl.LinearCosts(g))
+        other = replace(game, costs=kl.contrib.LinearCosts(g))
         for contender in SMALL[1:3]:
             told, changed = (play_contender(each, make_facts(each), contender) for each in (game, other))
             assert told.parameters == changed.parameters

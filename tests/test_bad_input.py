@@ -116,41 +116,43 @@ REJECTED = {
     ),
     "prior must have shape (1,), got (2,).": lambda: kl.SAder([GD], prior=[0.5, 0.5]),
     "prior must be one of 'harmonic', 'uniform', got 'flat'.": lambda: kl.SAder([GD], prior="flat"),
-    "movement must be a norm with one weight, such as L2Movement(1.0), got SwitchFee(). Only Leader(experts, movement, guard=False) takes others.": (
-        lambda: kl.SAder([GD], movement=kl.SwitchFee())
+    "movement must be a norm with one weight, such as L2Movement(1.0), got SwitchFee(). Only contrib.Leader(experts, movement, guard=False) takes others.": (
+        lambda: kl.SAder([GD], movement=kl.contrib.SwitchFee())
     ),
-    "movement must be a norm with one weight, such as L2Movement(1.0), got L2Movement(weight=[1.0, 2.0]). Only Leader(experts, movement, guard=False) takes others.": (
+    "movement must be a norm with one weight, such as L2Movement(1.0), got L2Movement(weight=[1.0, 2.0]). Only contrib.Leader(experts, movement, guard=False) takes others.": (
         lambda: kl.contrib.ensemble_auto(BALL, kl.L2Movement([1.0, 2.0]))
     ),
     "experts must be a list of learners such as [GD(ball, 1.0), GD(ball, 2.0)], got 3.": (
-        lambda: kl.Leader(3, kl.L2Movement())  # pyright: ignore
+        lambda: kl.contrib.Leader(3, kl.L2Movement())  # pyright: ignore
     ),
-    "movement must be a norm with one weight, such as L2Movement(1.0), got SwitchFee(weight=2.0). Only Leader(experts, movement, guard=False) takes others.": (
-        lambda: kl.Leader([GD], kl.SwitchFee(2.0))
+    "movement must be a norm with one weight, such as L2Movement(1.0), got SwitchFee(weight=2.0). Only contrib.Leader(experts, movement, guard=False) takes others.": (
+        lambda: kl.contrib.Leader([GD], kl.contrib.SwitchFee(2.0))
     ),
-    "movement must be a norm with one weight, such as L2Movement(1.0), got L2Movement(weight=[1.0, 3.0]). Only Leader(experts, movement, guard=False) takes others.": (
-        lambda: kl.Leader([GD], kl.L2Movement([1.0, 3.0]))
+    "movement must be a norm with one weight, such as L2Movement(1.0), got L2Movement(weight=[1.0, 3.0]). Only contrib.Leader(experts, movement, guard=False) takes others.": (
+        lambda: kl.contrib.Leader([GD], kl.L2Movement([1.0, 3.0]))
     ),
-    "caution must not be negative, got -1.": lambda: kl.Leader([GD], kl.L2Movement(), caution=-1),
+    "caution must not be negative, got -1.": lambda: kl.contrib.Leader([GD], kl.L2Movement(), caution=-1),
     "guard must be True or False, got 2.": (
-        lambda: kl.Leader([GD], kl.L2Movement(), guard=2)  # pyright: ignore
+        lambda: kl.contrib.Leader([GD], kl.L2Movement(), guard=2)  # pyright: ignore
     ),
     "family must be a Family such as Pinball(2.0, 1.0), got 'pinball'.": (
-        lambda: kl.Leader([GD], kl.L2Movement(), family="pinball")  # pyright: ignore
+        lambda: kl.contrib.Leader([GD], kl.L2Movement(), family="pinball")  # pyright: ignore
     ),
     "Experts must have the family of their leader, None, but experts[0].family is Quadratic().": (
-        lambda: kl.Leader([kl.Leader([GD], kl.L2Movement(), family=kl.Quadratic())], kl.L2Movement())
+        lambda: kl.contrib.Leader(
+            [kl.contrib.Leader([GD], kl.L2Movement(), family=kl.Quadratic())], kl.L2Movement()
+        )
     ),
     "state.leader must be the index of an expert, below 1, got 1.": (
         lambda: kl.run(
-            kl.Leader([GD], kl.L2Movement()),
+            kl.contrib.Leader([GD], kl.L2Movement()),
             G,
-            state=kl.Leader([GD], kl.L2Movement()).init()._replace(leader=1),
+            state=kl.contrib.Leader([GD], kl.L2Movement()).init()._replace(leader=1),
         )
     ),
     "A Leader with guard=False has no certificate. Build it with guard=True.": (
         lambda: kl.theory.certify_experts(
-            kl.run(kl.Leader([GD], kl.L2Movement(), guard=False), G, record="experts", engine="step")
+            kl.run(kl.contrib.Leader([GD], kl.L2Movement(), guard=False), G, record="experts", engine="step")
         )
     ),
     "domain must be a ConvexSet such as L2Ball(5), got 4.": lambda: kl.auto(4),  # pyright: ignore
@@ -169,7 +171,9 @@ REJECTED = {
         10,
         1.0,
     ),
-    "up must have shape (3,), got (2,).": (lambda: kl.auto(BALL, kl.AsymmetricMovement(up=[1.0, 2.0]))),
+    "up must have shape (3,), got (2,).": (
+        lambda: kl.auto(BALL, kl.contrib.AsymmetricMovement(up=[1.0, 2.0]))
+    ),
     "random_phases=True needs a seed. Use seed=0.": lambda: corrupted(random_phases=True),
     "state.experts[0].hint must be zero without hints, got [1. 1. 1.].": (
         lambda: kl.run(
@@ -264,7 +268,7 @@ REJECTED = {
     ),
     "scale must be above 0, got [1.0, 0.0].": (lambda: kl.contrib.ImpactMovement(scale=[1.0, 0.0])),
     "horizon must be a number of rounds for SquaredMovement(), got None.": (
-        lambda: kl.contrib.Seasonal(BALL, kl.SquaredMovement())
+        lambda: kl.contrib.Seasonal(BALL, kl.contrib.SquaredMovement())
     ),
     "A DriftedMovement depends on the rounds, so only run, run_batch, run_ahead and offline_optimum take it. Use TVMovement here.": (
         lambda: kl.SAder([GD], movement=DRIFTED)
@@ -283,7 +287,7 @@ REJECTED = {
     ),
     "move_cost must not be negative, got -1.0.": (lambda: kl.ScaleFree(1.0, move_cost=[1.0, -1.0])),
     "up must be a number or one per coordinate, none negative, got [-1.0, 1.0].": (
-        lambda: kl.AsymmetricMovement(up=np.array([-1.0, 1.0]))
+        lambda: kl.contrib.AsymmetricMovement(up=np.array([-1.0, 1.0]))
     ),
     # run
     "learner must be a Learner such as GD(L2Ball(5), 1.0), got 3.": lambda: kl.run(3, G),  # pyright: ignore

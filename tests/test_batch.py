@@ -92,7 +92,7 @@ def test_every_learner_under_every_schedule_pays_what_it_pays_alone(domain):
 
 def test_by_default_a_learner_pays_for_moving_what_it_pays_in_run():
     g = gradients(3, 40, 5)
-    learners = [kl.GD(kl.Simplex(5), 2.0), kl.Reluctant(kl.Simplex(5), kl.TVMovement(0.25), 2.0, 2.0)]
+    learners = [kl.GD(kl.Simplex(5), 2.0), kl.contrib.Reluctant(kl.Simplex(5), kl.TVMovement(0.25), 2.0, 2.0)]
     batch = kl.run_batch(learners, g)
     totals = np.array([kl.run(learner, g, engine="step").totals for learner in learners])
     np.testing.assert_allclose(np.column_stack((batch.hitting, batch.switching)), totals, atol=1e-12)
@@ -203,8 +203,8 @@ def test_offsets_that_each_run_has_alone_share_blocks_and_agree():
         kl.L2Movement(np.linspace(0.0, 2.0, T)),
         kl.TVMovement(2.0),
         kl.contrib.WeightedL2Movement(1.5, scale=[1.0, 0.0, 2.0, 0.5, 1.0]),
-        kl.AsymmetricMovement(up=1.0, down=[0.5, 0.0, 1.0, 2.0, 3.0]),
-        kl.SwitchFee(),
+        kl.contrib.AsymmetricMovement(up=1.0, down=[0.5, 0.0, 1.0, 2.0, 3.0]),
+        kl.contrib.SwitchFee(),
     ],
     ids=repr,
 )

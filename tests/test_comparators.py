@@ -48,15 +48,15 @@ MOVEMENTS: list[kl.types.Movement] = [
     kl.contrib.WeightedL2Movement(0.5, scale=[0.0, 1.0, 2.0]),
     kl.L1Movement(0.3),
     kl.TVMovement(np.linspace(1.0, 0.0, T)),
-    kl.AsymmetricMovement(0.5, up=[0.1, 0.2, 1.0], down=2.0),
+    kl.contrib.AsymmetricMovement(0.5, up=[0.1, 0.2, 1.0], down=2.0),
     kl.contrib.MahalanobisMovement(0.5, A=[[1.0, 0.9, 0.0], [0.9, 1.0, 0.0], [0.0, 0.0, 0.2]]),
-    kl.SquaredMovement(np.linspace(2.0, 0.0, T)),
+    kl.contrib.SquaredMovement(np.linspace(2.0, 0.0, T)),
     kl.contrib.ImpactMovement(0.4, scale=[0.1, 1.0, 2.0]),
 ]
 PRICES = [
     kl.L1Movement,
     kl.TVMovement,
-    lambda w: kl.AsymmetricMovement(w, up=[0.1, 0.6, 1.0], down=[0.9, 0.0, 0.4]),
+    lambda w: kl.contrib.AsymmetricMovement(w, up=[0.1, 0.6, 1.0], down=[0.9, 0.0, 0.4]),
 ]
 
 
@@ -104,12 +104,12 @@ def stated_movement(movement: Any, weight: float, delta: cp.Expression) -> Any:
             return weight * cp.norm1(delta)
         case kl.TVMovement():
             return weight / 2 * cp.norm1(delta)
-        case kl.AsymmetricMovement():
+        case kl.contrib.AsymmetricMovement():
             up, down = np.full(delta.shape, movement.up), np.full(delta.shape, movement.down)
             return weight * (up @ cp.pos(delta) + down @ cp.neg(delta))
         case kl.contrib.MahalanobisMovement():
             return weight * cp.norm2(np.linalg.cholesky(movement.A).T @ delta)
-        case kl.SquaredMovement():
+        case kl.contrib.SquaredMovement():
             return weight / 2 * cp.sum_squares(delta)
         case kl.contrib.ImpactMovement():
             return weight * (movement.scale @ cp.power(cp.abs(delta), 1.5))
@@ -161,7 +161,7 @@ def test_every_set_family_and_movement_is_here():
     assert {kl.contrib.Space, *(type(s) for s in SETS)} == set(concrete(kl.types.ConvexSet))
     costs = {kl.CallableCosts, kl.contrib.FilteredCosts, *(PUBLIC[name] for name in FAMILIES)}
     assert costs == set(concrete(kl.types.Costs))
-    known = {kl.SwitchFee, kl.contrib.DriftedMovement, *(type(m) for m in MOVEMENTS)}
+    known = {kl.contrib.SwitchFee, kl.contrib.DriftedMovement, *(type(m) for m in MOVEMENTS)}
     assert known == set(concrete(kl.types.Movement))
 
 
@@ -179,7 +179,9 @@ class TestDrift:
         points = np.stack((share, 1.0 - share), axis=1)
         for scale in (0.1, 0.5):
             relatives = np.exp(rng.normal(0.0, scale, (6, 2)))
-            costs = kl.LinearCosts(rng.normal(size=(6, 2))) if linear else kl.LogWealthCosts(relatives)
+            costs = (
+                kl.contrib.LinearCosts(rng.normal(size=(6, 2))) if linear else kl.LogWealthCosts(relatives)
+            )
             movement = kl.contrib.DriftedMovement(0.2, relatives=relatives)
             start = None if x0 is None else np.array(x0)
             found = offline_optimum(costs, domain, movement, x0=start, gap=1.0)
@@ -198,7 +200,7 @@ class TestDrift:
 
     @pytest.mark.parametrize("domain", [SIMPLEX, kl.CappedSimplex(3, cap=0.6, floor=0.1)], ids=repr)
     def test_where_prices_stand_still_it_is_total_variation(self, domain):
-        costs = kl.LinearCosts(gradients(3, 20, 3))
+        costs = kl.contrib.LinearCosts(gradients(3, 20, 3))
         drifted = kl.contrib.DriftedMovement(0.4, relatives=np.full((20, 3), 2.0))
         plain = offline_optimum(costs, domain, kl.TVMovement(0.4))
         found = offline_optimum(costs, domain, drifted, gap=1e-3)
@@ -216,18 +218,18 @@ class TestDrift:
 
     def test_only_sums_of_equal_prices_are_total_variation(self):
         relatives = np.ones((4, 3))
-        skew = kl.AsymmetricMovement(2.0, up=[1.0, 2.0, 3.0], down=1.0)
+        skew = kl.contrib.AsymmetricMovement(2.0, up=[1.0, 2.0, 3.0], down=1.0)
         for movement, weight in (
             (kl.TVMovement(2.0), 2.0),
             (kl.L1Movement(2.0), 4.0),
-            (kl.AsymmetricMovement(2.0, up=3.0, down=0.5), 7.0),
+            (kl.contrib.AsymmetricMovement(2.0, up=3.0, down=0.5), 7.0),
         ):
             drifted = drift_with(movement, SIMPLEX, relatives)
             assert drifted is not None
             assert drifted.weight == weight
             x = SIMPLEX.project(gradients(1, 4, 3))
             np.testing.assert_allclose(drifted.paid(x), movement.paid(x), rtol=1e-12, atol=1e-15)
-        for movement in (skew, kl.L2Movement(2.0), kl.contrib.ImpactMovement(2.0), kl.SwitchFee(2.0)):
+        for movement in (skew, kl.L2Movement(2.0), kl.contrib.ImpactMovement(2.0), kl.contrib.SwitchFee(2.0)):
             assert drift_with(movement, SIMPLEX, relatives) is None
         assert drift_with(kl.TVMovement(), kl.L2Ball(3), relatives) is None
 
@@ -254,7 +256,7 @@ class TestAgainstAConicSolver:
         ("domain", "movement", "stands"),
         [
             (BOX, kl.L1Movement(0.3), True),
-            (BOX, kl.AsymmetricMovement(0.4, up=2.0), False),
+            (BOX, kl.contrib.AsymmetricMovement(0.4, up=2.0), False),
             (BOX, kl.L1Movement(0.0), False),
             (SIMPLEX, kl.TVMovement(0.4), False),
             (kl.CappedSimplex(3, 1.0, 0.7), kl.L1Movement(0.2), True),
@@ -285,7 +287,7 @@ class TestAgainstAConicSolver:
             (BOX, kl.L1Movement(0.3), (0.1, 0.3)),
             (BALL, kl.L2Movement(0.5), (None, None)),
             (SIMPLEX, kl.TVMovement(0.0), (None, None)),
-            (BALL, kl.SquaredMovement(0.7), (None, None)),
+            (BALL, kl.contrib.SquaredMovement(0.7), (None, None)),
             (BALL, kl.contrib.ImpactMovement(0.4, scale=[0.1, 1.0, 2.0]), (None, None)),
         ],
         ids=str,
@@ -375,10 +377,10 @@ class TestExactProgrammes:
         domain = kl.Simplex(3, 1.7)
         found = offline_optimum(g, domain, movement)
         sequences = (1.7 * np.eye(3)[list(path)] for path in itertools.product(range(3), repeat=5))
-        best = min(paid(kl.LinearCosts(g), movement, u) for u in sequences)
+        best = min(paid(kl.contrib.LinearCosts(g), movement, u) for u in sequences)
         assert found.method == "dynamic programme"
         assert found.cost == pytest.approx(best, abs=1e-12)  # a few roundings of numbers below 10
-        assert found.cost == pytest.approx(paid(kl.LinearCosts(g), movement, found.u), abs=1e-12)
+        assert found.cost == pytest.approx(paid(kl.contrib.LinearCosts(g), movement, found.u), abs=1e-12)
 
     @pytest.mark.parametrize("make", PRICES)
     @given(seed=st.integers(0, 2**16), varying=st.booleans())
@@ -404,7 +406,7 @@ class TestExactProgrammes:
             best += float(np.full(5, movement.weights(5))[0] * movement.distance(start - x0))
         found = offline_optimum(g, BOX, movement, x0=x0)
         assert found.cost == pytest.approx(best, abs=1e-12)
-        assert found.cost == pytest.approx(paid(kl.LinearCosts(g), movement, found.u, x0), abs=1e-12)
+        assert found.cost == pytest.approx(paid(kl.contrib.LinearCosts(g), movement, found.u, x0), abs=1e-12)
         assert found.gap <= 1e-10  # (d + 100) eps times how much more the terms sum to than the cost
 
     @pytest.mark.parametrize(
@@ -418,7 +420,7 @@ class TestExactProgrammes:
             found = offline_optimum(g, domain, kl.TVMovement(weight), x0=start)
             assert found.gap <= 1e-10  # (d + 100) eps times how much more the terms sum to than the cost
             assert found.cost == pytest.approx(
-                paid(kl.LinearCosts(g), kl.TVMovement(weight), found.u, start), rel=1e-11
+                paid(kl.contrib.LinearCosts(g), kl.TVMovement(weight), found.u, start), rel=1e-11
             )
             assert domain.contains(found.u)
 
@@ -527,7 +529,7 @@ class TestLaws:
 
     def test_a_start_from_a_coarser_problem_saves_iterations_and_changes_no_bound(self):
         g = gradients(1, 3000, 3) + np.repeat([1.0, -1.0, 1.0], 1000)[:, None]
-        costs, movement, steps = kl.LinearCosts(g), kl.L2Movement(50.0), []
+        costs, movement, steps = kl.contrib.LinearCosts(g), kl.L2Movement(50.0), []
         found = offline_optimum(
             costs, BALL, movement, progress=lambda iteration, gap: steps.append((iteration, gap))
         )
@@ -549,7 +551,7 @@ class TestFrontier:
     @settings(max_examples=6)
     @given(seed=st.integers(0, 2**16), domain=st.sampled_from([BALL, SIMPLEX, BOX]))
     def test_it_falls_is_convex_and_encloses_the_best_of_every_length(self, seed, domain):
-        costs = kl.LinearCosts(gradients(seed, 60, 3))
+        costs = kl.contrib.LinearCosts(gradients(seed, 60, 3))
         movement = kl.L2Movement()
         curve = frontier(costs, domain, movement, gap=0.02)
         assert curve.gap <= 0.02
@@ -568,7 +570,7 @@ class TestFrontier:
         assert domain.contains(found.u)
 
     def test_regret_against_every_length_at_once(self):
-        costs = kl.LinearCosts(gradients(0, 60, 3))
+        costs = kl.contrib.LinearCosts(gradients(0, 60, 3))
         curve, trace = frontier(costs, BALL), kl.run(kl.GD(BALL, 3.0), costs)
         low, high = curve.regret(trace.totals.hitting, [0.0, 5.0, 1e9])
         assert (low <= high + 1e-9).all()
@@ -625,7 +627,7 @@ REFUSED = {
     (
         "movement must be one of L2Movement, WeightedL2Movement, MahalanobisMovement, L1Movement, "
         "TVMovement, AsymmetricMovement, SquaredMovement, ImpactMovement, got SwitchFee()."
-    ): lambda: offline_optimum(G, BALL, kl.SwitchFee()),
+    ): lambda: offline_optimum(G, BALL, kl.contrib.SwitchFee()),
     (
         "movement must be one of L2Movement, WeightedL2Movement, MahalanobisMovement, L1Movement, "
         "TVMovement, AsymmetricMovement, SquaredMovement, ImpactMovement, got "
@@ -699,7 +701,7 @@ class TestEdges:
         "movement",
         [
             kl.L1Movement([1.0, 0.0, 1.0, 1.0]),
-            kl.AsymmetricMovement(1.0, up=0.0),
+            kl.contrib.AsymmetricMovement(1.0, up=0.0),
             kl.contrib.WeightedL2Movement(1.0, scale=[0.0]),
         ],
         ids=repr,

@@ -146,7 +146,11 @@ def test_what_is_too_large_is_refused_by_the_number_that_is(served):
         "Shorten windows, use fewer experts, or see klazy serve --numbers."
     )
     wide = GD | {"domain": {"class": "klazy.Simplex", "dim": 10_000}}
-    many = {"class": "klazy.Leader", "experts": [wide] * 600, "movement": {"class": "klazy.TVMovement"}}
+    many = {
+        "class": "klazy.contrib.Leader",
+        "experts": [wide] * 600,
+        "movement": {"class": "klazy.TVMovement"},
+    }
     assert "200000 numbers, got 6000000." in refuse(served, {"learner": many})
     wider = GD | {"domain": {"class": "klazy.Simplex", "dim": 10_001}}
     assert "dimension must be at most 10000, got 10001." in refuse(served, {"learner": wider})

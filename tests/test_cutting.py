@@ -14,7 +14,7 @@ D = 3
 PLACES = {
     "box": (kl.Box(np.zeros(D), np.ones(D)), kl.L1Movement(0.4)),
     "simplex": (kl.Simplex(D), kl.TVMovement(0.4)),
-    "capped": (kl.CappedSimplex(D, 1.0, 0.6), kl.AsymmetricMovement(up=0.3, down=0.6)),
+    "capped": (kl.CappedSimplex(D, 1.0, 0.6), kl.contrib.AsymmetricMovement(up=0.3, down=0.6)),
     "ball": (kl.L2Ball(D), kl.L2Movement(np.linspace(0.1, 0.6, T))),
     "l1 ball": (kl.L1Ball(D), kl.contrib.WeightedL2Movement(0.5, scale=[1.0, 2.0, 0.5])),
 }
@@ -88,7 +88,7 @@ def test_movements_of_ones_own_have_the_optimum_of_cvxpy(movement):
 @pytest.mark.parametrize(
     "movement",
     [
-        kl.SquaredMovement(0.7),
+        kl.contrib.SquaredMovement(0.7),
         kl.contrib.ImpactMovement(0.4, scale=[0.1, 1.0, 2.0]),
         kl.contrib.MahalanobisMovement(0.5, A=[[1.0, 0.9, 0.0], [0.9, 1.0, 0.0], [0.0, 0.0, 0.2]]),
         kl.contrib.WeightedL2Movement(0.5, scale=[0.0, 1.0, 2.0]),

@@ -69,7 +69,10 @@ def test_no_certificate_is_violated_under_adversarial_delays(kind, name, place, 
     delays = make_delays(kind, T, rng)
     # the costs drive the learner from one side to the other, at about the pace of the delays
     waves = np.where(np.arange(T) // max(1, int(np.median(np.minimum(delays, T)))) % 2, 1.0, -1.0)
-    families = {0: kl.LinearCosts(gradients(seed, T, 5)), 1: kl.LinearCosts(waves[:, None] * np.ones((T, 5)))}
+    families = {
+        0: kl.contrib.LinearCosts(gradients(seed, T, 5)),
+        1: kl.contrib.LinearCosts(waves[:, None] * np.ones((T, 5))),
+    }
     costs = families.get(seed % 3) or costs_of("CallableCosts", T, 5, seed)
     learner = kl.contrib.Delayed(CERTIFIED[name](domain, sigma))
     trace = kl.run(learner, costs, delays=delays, movement=kl.L2Movement(0.5))

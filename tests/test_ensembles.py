@@ -80,7 +80,7 @@ def test_permuting_experts_permutes_weights(beta):
 def test_the_record_is_the_same_in_both_engines_and_an_expert_costs_what_it_costs_alone(name):
     """Linear costs have one gradient, so that an expert plays as if it were alone."""
     learner, g = ENSEMBLES[name](kl.L2Ball(5), kl.Sqrt(3.0)), gradients(2, 8 if JIT_OFF else 80, 5)
-    assert isinstance(learner, kl.SAder | kl.Leader)
+    assert isinstance(learner, kl.SAder | kl.contrib.Leader)
     compiled, step = (kl.run(learner, g, record="experts", engine=engine) for engine in ("compiled", "step"))
     for key in step.kept:
         np.testing.assert_allclose(compiled.kept[key], step.kept[key], rtol=1e-11, atol=1e-12, err_msg=key)
@@ -99,7 +99,7 @@ NORMS = [
     kl.L2Movement(8.0),
     kl.L2Movement(0.0),
     kl.L1Movement(0.5),
-    kl.AsymmetricMovement(up=2.0, down=0.3),
+    kl.contrib.AsymmetricMovement(up=2.0, down=0.3),
 ]
 PLACES = [kl.L2Ball(5), kl.L1Ball(5), kl.Simplex(5), kl.Box(np.zeros(5) - 1.0, np.arange(5.0))]
 
@@ -378,7 +378,7 @@ def test_a_movement_without_kernel_inside_an_ensemble_goes_through_step():
 @pytest.mark.parametrize("weights", [2.0, np.linspace(0.0, 3.0, 40)])
 def test_kernel_and_step_agree_with_partly_filled_blocks_and_any_price_in_run(make, weights):
     learner, g = make(), gradients(4, 40, 5)
-    for movement in (kl.L2Movement(weights), kl.TVMovement(weights), kl.SwitchFee(weights, tol=1e-6)):
+    for movement in (kl.L2Movement(weights), kl.TVMovement(weights), kl.contrib.SwitchFee(weights, tol=1e-6)):
         compiled, step = (
             kl.run(learner, g, movement=movement, x0=np.full(5, 0.2), engine=e) for e in ("compiled", "step")
         )

@@ -240,7 +240,7 @@ def test_caches_pay_as_sequences_of_points_do(rule, plain, requests, capacity):
     x = np.array([[float(item in held) for item in range(13)] for held in contents])
     missed = getattr(example("caching"), rule)(requests, capacity).sum()
     assert len(requests) - x[np.arange(len(requests)), requests].sum() == missed
-    assert kl.AsymmetricMovement(0.5, up=1.0, down=0.0).paid(x).sum() == 0.5 * missed
+    assert kl.contrib.AsymmetricMovement(0.5, up=1.0, down=0.0).paid(x).sum() == 0.5 * missed
 
 
 # Portfolio: wealth day by day, by bisection.

@@ -164,7 +164,7 @@ def test_a_learner_that_forecasts_rows_refuses_a_family_whose_average_row_says_n
     """It would take rows for gradients."""
     message = "must be one whose rows can be averaged, got"
     with pytest.raises(InvalidInput, match=message):
-        kl.Reluctant(DOMAIN, PRICE, 2.0, 2.0, family=family)
+        kl.contrib.Reluctant(DOMAIN, PRICE, 2.0, 2.0, family=family)
     with pytest.raises(InvalidInput, match=message):
         kl.contrib.Seasonal(DOMAIN, PRICE, 2, family=family)
 

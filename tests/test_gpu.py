@@ -106,8 +106,8 @@ MOVEMENT_KINDS = [
     kl.TVMovement(2.0),
     kl.L2Movement(np.linspace(0.5, 2.0, T)),
     kl.contrib.WeightedL2Movement(0.5, scale=[1.0, 2.0, 0.5, 0.1, 3.0]),
-    kl.AsymmetricMovement(2.0, up=[1.0, 2.0, 0.5, 1.0, 1.0], down=[0.0, 1.0, 3.0, 1.0, 2.0]),
-    kl.SwitchFee(2.0, tol=1e-3),
+    kl.contrib.AsymmetricMovement(2.0, up=[1.0, 2.0, 0.5, 1.0, 1.0], down=[0.0, 1.0, 3.0, 1.0, 2.0]),
+    kl.contrib.SwitchFee(2.0, tol=1e-3),
 ]
 
 
@@ -124,7 +124,7 @@ def test_every_movement_is_charged_as_by_step(movement):
 )
 def test_a_rule_that_knows_its_set_pays_what_step_pays(domain):
     movement = kl.auto(domain).movement
-    learners = [kl.Reluctant(domain, movement, window, 2.0) for window in (1.0, 4.0, None)]
+    learners = [kl.contrib.Reluctant(domain, movement, window, 2.0) for window in (1.0, 4.0, None)]
     g = 3.0 * gradients(6, T, domain.dim)
     assert_agrees(run_batch(learners, g, device="cuda"), learners, g)
 
@@ -158,8 +158,8 @@ def test_an_ensemble_of_unlike_experts_pays_what_step_pays(rate):
 )
 def test_a_leader_pays_what_step_pays_through_its_changes(domain):
     movement = kl.auto(domain).movement
-    experts = [kl.Reluctant(domain, movement, window, 2.0) for window in (1.0, 4.0, None)]
-    learner = kl.Leader(experts, movement)
+    experts = [kl.contrib.Reluctant(domain, movement, window, 2.0) for window in (1.0, 4.0, None)]
+    learner = kl.contrib.Leader(experts, movement)
     g = gradients(5, 12, 3) * np.linspace(4.0, 0.1, 12)[:, None]
     trace = kl.run(learner, g, engine="step", record="experts")
     assert len(np.unique(trace.weights, axis=0)) > 1, "nothing to test: it never changed over"
@@ -180,12 +180,12 @@ def test_a_leader_with_seasons_pays_what_step_pays(domain, period, rounds):
     """A plan, and forecasts of a few rounds, for a period that is found or given."""
     movement = kl.auto(domain).movement
     experts = [
-        kl.Reluctant(domain, movement, 1.0, 2.0),
+        kl.contrib.Reluctant(domain, movement, 1.0, 2.0),
         kl.contrib.Seasonal(domain, movement, None, 2, period=period),
     ]
     if period is not None:
         experts.append(kl.contrib.Seasonal(domain, movement, 3, 8, period=period))
-    learner = kl.Leader(experts, movement)
+    learner = kl.contrib.Leader(experts, movement)
     phase = np.arange(rounds)[:, None] / (period or 5) + gradients(7, 1, domain.dim)
     g = 4.0 * np.sin(2.0 * np.pi * phase) + 0.05 * gradients(8, rounds, domain.dim)
     trace = kl.run(learner, g, engine="step", record="experts")
@@ -195,9 +195,9 @@ def test_a_leader_with_seasons_pays_what_step_pays(domain, period, rounds):
 
 
 def test_leaders_side_by_side_have_a_season_each():
-    learner = kl.Leader(
+    learner = kl.contrib.Leader(
         [
-            kl.Reluctant(BALL, kl.L2Movement(1.0), 1.0, 2.0),
+            kl.contrib.Reluctant(BALL, kl.L2Movement(1.0), 1.0, 2.0),
             kl.contrib.Seasonal(BALL, kl.L2Movement(1.0), 2, 1, period=3),
         ],
         kl.L2Movement(1.0),
@@ -210,11 +210,11 @@ def test_leaders_side_by_side_have_a_season_each():
 def test_a_leader_with_regressions_pays_what_step_pays(domain):
     movement = kl.auto(domain).movement
     experts = [
-        kl.Reluctant(domain, movement, 8.0, 16.0),
+        kl.contrib.Reluctant(domain, movement, 8.0, 16.0),
         kl.contrib.Seasonal(domain, movement, 2, 1, period=5),
     ]
     experts += [kl.contrib.Autoregressive(domain, movement, horizon) for horizon in (2, 16)]
-    learner = kl.Leader(experts, movement)
+    learner = kl.contrib.Leader(experts, movement)
     turns = np.where(np.arange(24)[:, None] // 3 % 2, 8.0, -8.0)
     g = turns * gradients(6, 1, domain.dim) + 0.1 * gradients(5, 24, domain.dim)
     trace = kl.run(learner, g, engine="step", record="experts")
@@ -226,7 +226,7 @@ def test_a_leader_of_several_periods_pays_what_step_pays():
     """One of them has not passed, but makes the ring longer than it is otherwise."""
     movement = kl.L2Movement(1.0)
     experts = [kl.contrib.Seasonal(BALL, movement, 2, 1, period=period) for period in (3, 5, 1440)]
-    learner = kl.Leader([kl.Reluctant(BALL, movement, 1.0, 2.0), *experts], movement)
+    learner = kl.contrib.Leader([kl.contrib.Reluctant(BALL, movement, 1.0, 2.0), *experts], movement)
     g = 3.0 * gradients(3, 12, 5)
     assert_agrees(run_batch([learner], g, device="cuda"), [learner], g)
 
@@ -264,8 +264,8 @@ def test_a_sequence_for_each_run_and_curves():
 
 
 def test_sequences_that_are_the_same_object_are_sent_once():
-    one = kl.LinearCosts(gradients(0, T, 5))
-    other = kl.LinearCosts(gradients(1, T, 5))
+    one = kl.contrib.LinearCosts(gradients(0, T, 5))
+    other = kl.contrib.LinearCosts(gradients(1, T, 5))
     costs = [one, other, one]
     batch = run_batch([*TWO, TWO[0]], costs, device="cuda")
     assert batch.cost[0] == batch.cost[2]

@@ -140,7 +140,7 @@ def test_a_point_is_held_no_longer_than_it_must(hold, seed):
 
 @given(fees=st.integers(1, 3), seed=seeds)
 def test_a_total_of_switch_fees_is_a_number_of_changes(fees, seed):
-    guards = kl.Guards(total=0.3 * fees + 0.1, movement=kl.SwitchFee(0.3))
+    guards = kl.Guards(total=0.3 * fees + 0.1, movement=kl.contrib.SwitchFee(0.3))
     x, own, _ = played(
         kl.Agent(kl.GD(kl.L2Ball(3), 1.0), guards=guards, engine="step"), gradients(seed, 20, 3) + 0.1
     )
@@ -469,7 +469,7 @@ REFUSED = {
         kl.Agent(GD, engine="step").switching
     ),
     "up must have shape (3,), got (2,).": (
-        lambda: kl.Agent(GD, guards=kl.Guards(movement=kl.AsymmetricMovement(up=[1.0, 2.0])))
+        lambda: kl.Agent(GD, guards=kl.Guards(movement=kl.contrib.AsymmetricMovement(up=[1.0, 2.0])))
     ),
 }
 

@@ -145,7 +145,7 @@ PLACED = [
 @pytest.mark.parametrize("make", RELUCTANT.values(), ids=RELUCTANT)
 def test_every_rule_that_places_its_point(domain, make):
     learner = make(domain, 1.0)
-    asymmetric = kl.AsymmetricMovement(0.3, up=1.0, down=2.0)
+    asymmetric = kl.contrib.AsymmetricMovement(0.3, up=1.0, down=2.0)
     movements = [learner.movement, learner.movement.replace(weight=0.0)]
     if type(domain) is not kl.L2Ball:
         movements.append(asymmetric)
@@ -162,7 +162,7 @@ def test_rules_that_place_their_points_as_lanes_experts_and_agents(domain):
     g = gradients(8, ROUNDS, 5)
     movement = RELUCTANT["Reluctant"](domain, 1.0).own_movement
     family = [
-        kl.Reluctant(domain, movement, window, horizon)
+        kl.contrib.Reluctant(domain, movement, window, horizon)
         for window in (1.0, 4.0, None)
         for horizon in (1.0, 3.0, 40.0)
     ]
@@ -238,7 +238,7 @@ def test_rules_that_are_told_rows(name):
         for window, horizon in ((3.0, 4.0), (20.0, 1.0), (4.0, 0.1), (None, 2.0)):
             if (name, window) == ("PinballCosts", None):
                 continue  # its band changes from round to round
-            learner = kl.Reluctant(domain, kl.L1Movement(0.7), window, horizon, family=costs.family)
+            learner = kl.contrib.Reluctant(domain, kl.L1Movement(0.7), window, horizon, family=costs.family)
             assert_same(*both(learner, costs))
             agent = kl.Agent(learner, engine="compiled")
             for row in data:
@@ -249,12 +249,12 @@ def test_rules_that_are_told_rows(name):
 def test_a_reluctant_whose_coordinates_pay_differently_has_no_kernel():
     """Nor has one of a movement without a rule, or one whose band changes in every round."""
     box = kl.Box([0, 0], [1, 1])
-    uneven = kl.AsymmetricMovement(up=[1.0, 2.0])
-    assert kl.Reluctant(box, uneven, 2.0, 2.0).rule is None
-    assert kl.Reluctant(box, kl.contrib.ImpactMovement(), 2.0, 2.0).rule is None
-    assert kl.Reluctant(box, kl.L1Movement(), 2.0, 2.0, family=kl.Pinball([1.0, 2.0])).rule is None
-    assert kl.Reluctant(box, kl.L1Movement(), None, 2.0, family=kl.Pinball()).rule is None
-    assert kl.Reluctant(box, kl.L1Movement(), 2.0, 2.0).rule is not None
+    uneven = kl.contrib.AsymmetricMovement(up=[1.0, 2.0])
+    assert kl.contrib.Reluctant(box, uneven, 2.0, 2.0).rule is None
+    assert kl.contrib.Reluctant(box, kl.contrib.ImpactMovement(), 2.0, 2.0).rule is None
+    assert kl.contrib.Reluctant(box, kl.L1Movement(), 2.0, 2.0, family=kl.Pinball([1.0, 2.0])).rule is None
+    assert kl.contrib.Reluctant(box, kl.L1Movement(), None, 2.0, family=kl.Pinball()).rule is None
+    assert kl.contrib.Reluctant(box, kl.L1Movement(), 2.0, 2.0).rule is not None
 
 
 PAID = [
@@ -262,8 +262,8 @@ PAID = [
     kl.TVMovement(0.2),
     kl.L2Movement(np.linspace(0.0, 0.5, ROUNDS)),
     kl.contrib.WeightedL2Movement(0.3, scale=1.3),
-    kl.AsymmetricMovement(0.2, up=2.0),
-    kl.SwitchFee(0.2),
+    kl.contrib.AsymmetricMovement(0.2, up=2.0),
+    kl.contrib.SwitchFee(0.2),
 ]
 
 
@@ -272,10 +272,10 @@ def thumbs_on(domain, family, window):
     if window == 1:
         yield kl.LastValue(domain, family=family)
     if window is None:
-        yield kl.FollowTheLeader(domain, family=family)
+        yield kl.contrib.FollowTheLeader(domain, family=family)
     else:
         yield kl.MovingAverage(domain, window, family=family)
-    yield kl.Periodic(domain, 3, window, family=family)
+    yield kl.contrib.Periodic(domain, 3, window, family=family)
     yield kl.MinimumHold(domain, 4, window, family=family)
     if not isinstance(family, kl.Pinball):
         for movement in PAID:
@@ -284,7 +284,7 @@ def thumbs_on(domain, family, window):
 
 # They know every set, and a kernel has no constant but the family. Compiled, families take turns; as plain Python, all meet.
 THUMB_COSTS = {
-    "linear": kl.LinearCosts,
+    "linear": kl.contrib.LinearCosts,
     "quadratic": lambda data: kl.QuadraticCosts(data, 2.5),
     "pinball": lambda data: kl.PinballCosts(data, 2.0, 0.5),
 }
@@ -326,13 +326,13 @@ def test_rules_of_thumb_as_lanes_and_experts(monkeypatch):
 def test_a_dead_band_whose_price_a_kernel_does_not_know_has_none():
     """Prices that differ by coordinate, what a move saves of a demand, and families without a kernel."""
     box = kl.Box([0, 0], [1, 1])
-    uneven = kl.AsymmetricMovement(up=[1.0, 2.0])
+    uneven = kl.contrib.AsymmetricMovement(up=[1.0, 2.0])
     assert kl.DeadBand(box, uneven, 2.0).rule is None
     assert kl.DeadBand(box, "l1", 2.0, family=kl.Pinball()).rule is None
     assert kl.DeadBand(box, "l1", 2.0, family=kl.LogWealth()).rule is None
-    assert kl.Periodic(box, 2, family=kl.Pinball([1.0, 2.0])).rule is None
+    assert kl.contrib.Periodic(box, 2, family=kl.Pinball([1.0, 2.0])).rule is None
     assert kl.DeadBand(box, "l1", 2.0).rule is not None
-    assert kl.Periodic(box, 2, family=kl.Pinball()).rule is not None
+    assert kl.contrib.Periodic(box, 2, family=kl.Pinball()).rule is not None
 
 
 # Kernels of ensembles know the rules of their experts. Compiled, they meet every kind of set; as plain Python, also the line.
@@ -588,7 +588,7 @@ class TestTables:
         movers = {
             rule for rule in RULES if rule.startswith(("reluctant", "seasonal", "autoregressive"))
         }  # see test_moves.py
-        told = {rule for rule in RULES if RULES[rule].told is not None}
+        told = {rule for rule in RULES if RULES[rule].row_family is not None}
         assert {learner.rule for learner in learners} - {None} - movers == set(RULES) - told - movers
 
     @pytest.mark.parametrize("code", code_table("FORGET", "EVENT"))
@@ -702,10 +702,10 @@ class TestCompiling:
             "sequence.update_kernel(2, 0, 1, False)\n"
             "for file in Path(sys.argv[1]).rglob('*.nb?'):\n"
             "    os.utime(file, (time.time() - float(sys.argv[2]),) * 2)\n"
-            "binding._SOURCES ^= 1  # as if the sources had been edited\n"
+            "binding._FINGERPRINT ^= 1  # as if the sources had been edited\n"
             "sequence.update_kernel.cache_clear()\n"
             "sequence.update_kernel(2, 0, 1, False)\n"
-            "print(f'{binding._SOURCES:08x}')\n"
+            "print(f'{binding._FINGERPRINT:08x}')\n"
         )
         for age, kept in ((binding._STALE / 2, 2), (2 * binding._STALE, 1)):
             folder = tmp_path / str(kept)

@@ -15,7 +15,12 @@ from klazy.kernels.layout import find_missing_part
 JIT_OFF = os.environ.get("NUMBA_DISABLE_JIT") == "1"
 BALL = kl.L2Ball(5)
 seeds = st.integers(0, 2**16)
-NORMS = [kl.L2Movement(0.3), kl.L2Movement(0.0), kl.TVMovement(2.0), kl.AsymmetricMovement(up=2.0, down=0.3)]
+NORMS = [
+    kl.L2Movement(0.3),
+    kl.L2Movement(0.0),
+    kl.TVMovement(2.0),
+    kl.contrib.AsymmetricMovement(up=2.0, down=0.3),
+]
 norms = st.sampled_from(NORMS)
 
 
@@ -34,7 +39,7 @@ def test_it_follows_whom_the_definition_names(seed, movement, caution):
     """Sums of whole costs, as in the definition; the learner itself keeps differences."""
     experts = [kl.GD(BALL, s, start=None) for s in (30.0, 3.0, 1.0, 0.3)]
     g = waves(seed, 60, 5)
-    learner = kl.Leader(experts, movement, caution=caution, guard=False)
+    learner = kl.contrib.Leader(experts, movement, caution=caution, guard=False)
     trace = kl.run(learner, g, record="experts", engine="step")
     x = np.array([kl.run(expert, g, engine="step").x for expert in experts])
     paid = np.array([movement.paid(path) for path in x])
@@ -58,7 +63,7 @@ def test_it_follows_whom_the_definition_names(seed, movement, caution):
 @given(seed=seeds, movement=norms)
 def test_the_ensemble_beside_it_is_the_self_tuned_one(seed, movement):
     g = waves(seed, 40, 5)
-    learner = kl.Leader(leading(BALL, 2.0), movement)
+    learner = kl.contrib.Leader(leading(BALL, 2.0), movement)
     alone = kl.run(learner.ensemble, g, engine="step")
     state = kl.run(learner, g, engine="step").state
     np.testing.assert_allclose(state.mixed, alone.state.x, atol=1e-12)
@@ -66,7 +71,7 @@ def test_the_ensemble_beside_it_is_the_self_tuned_one(seed, movement):
     assert state.Delta == pytest.approx(alone.state.V, rel=1e-9)
 
 
-def play_against(learner: kl.Leader, T: int, seed: int) -> list[Any]:
+def play_against(learner: kl.contrib.Leader, T: int, seed: int) -> list[Any]:
     """States of a game in which each gradient hurts the expert that is followed most, beside the others."""
     rng = np.random.default_rng(seed)
     states = [learner.init()]
@@ -85,7 +90,7 @@ def play_against(learner: kl.Leader, T: int, seed: int) -> list[Any]:
 def test_a_follower_that_is_played_against_pays_without_end_and_its_guard_stops_that(weight, caution):
     T = 800
     box = kl.Box(-1.0, 1.0)
-    learner = kl.Leader(stay(box, -1.0, 1.0), kl.L2Movement(weight), caution=caution)
+    learner = kl.contrib.Leader(stay(box, -1.0, 1.0), kl.L2Movement(weight), caution=caution)
     states, g = play_against(learner, T, 0)
     trace = kl.run(learner, g, record="experts", engine="step")
     found = kl.theory.certify_experts(trace)
@@ -108,7 +113,7 @@ PLACES = [kl.L2Ball(5), kl.Simplex(5)]
 @settings(max_examples=1 if JIT_OFF else 40)
 @given(seed=seeds, movement=norms, T=st.integers(2, 120), scale=st.floats(0.01, 100.0))
 def test_no_certificate_of_a_leader_is_ever_violated(domain, seed, movement, T, scale):
-    learner = kl.Leader(leading(domain, 2.0), movement)
+    learner = kl.contrib.Leader(leading(domain, 2.0), movement)
     trace = kl.run(learner, scale * waves(seed, T, 5), record="experts")
     assert (kl.theory.certify_experts(trace).slack >= -1e-9 * (1.0 + scale) * T).all()
     points = np.array([expert.x for expert in trace.state.experts])
@@ -125,7 +130,7 @@ def test_a_million_rounds_lose_no_digit_of_a_small_difference():
         kl.MemoryGD(BALL, 1e60, memory=kl.memories.Full(), start=start[1]),
     ]
     g = np.tile([1.0, 0.0, 0.0, 0.0, 0.0], (T, 1))
-    state = kl.run(kl.Leader(experts, kl.L2Movement(1.0)), g, record="totals").state
+    state = kl.run(kl.contrib.Leader(experts, kl.L2Movement(1.0)), g, record="totals").state
     assert state.leader == 1
     ahead = 1e-6 * (T - state.since + 1)
     first = 1e-6 * (state.since - 1)
@@ -141,7 +146,7 @@ def test_with_a_fee_per_change_the_follower_needs_no_guard():
     ]
     g = np.repeat([-pole, pole], [20, 60], axis=0)
     for fee, changes in ((1.0, 2), (30.0, 2), (1000.0, 0)):
-        learner = kl.Leader(experts, kl.SwitchFee(fee), guard=False)
+        learner = kl.contrib.Leader(experts, kl.contrib.SwitchFee(fee), guard=False)
         for engine in ("step", "compiled"):
             trace = kl.run(learner, g, engine=engine, record="experts")
             assert (np.diff(trace.leader) != 0).sum() == changes
@@ -154,13 +159,15 @@ def test_prices_of_rounds_decide_when_it_changes_over():
     g = np.full((8, 1), 1.0)
 
     def follow(prices):
-        return kl.run(kl.Leader(experts, kl.L1Movement(prices), caution=0.0, guard=False), g, engine="step")
+        return kl.run(
+            kl.contrib.Leader(experts, kl.L1Movement(prices), caution=0.0, guard=False), g, engine="step"
+        )
 
     patient = follow([1.0, 1.0, 100.0, 100.0, 100.0, 100.0, 1.0, 1.0])
     assert patient.x.ravel().tolist() == [1.0, 1.0, 1.0, 1.0, 1.0, 1.0, -1.0, -1.0]
     assert patient.totals.switching == 2.0
     assert np.array_equal(follow(np.full(8, 2.0)).x, follow(2.0).x)
-    learner = kl.Leader(experts, kl.L1Movement([1.0, 2.0]), guard=False)
+    learner = kl.contrib.Leader(experts, kl.L1Movement([1.0, 2.0]), guard=False)
     assert find_missing_part(learner) == "L1Movement with a weight per round"
 
 
@@ -170,7 +177,7 @@ def test_with_a_family_experts_see_their_own_gradients_and_cost_what_they_cost_a
     costs: Any = costs_of(name, 50, 5, seed=3)
     assert costs.family is not None
     experts = [kl.GD(domain, s) for s in (8.0, 2.0, 0.5)]
-    learner = kl.Leader(experts, kl.L2Movement(0.1), family=costs.family)
+    learner = kl.contrib.Leader(experts, kl.L2Movement(0.1), family=costs.family)
     trace = kl.run(learner, costs, record="experts")
     assert trace.engine == "step"
     for i, expert in enumerate(experts):
@@ -182,15 +189,17 @@ def test_with_a_family_experts_see_their_own_gradients_and_cost_what_they_cost_a
 
 def test_rows_of_linear_costs_are_gradients():
     g = waves(1, 30, 5)
-    one, other = (kl.Leader(leading(BALL, 2.0), kl.L2Movement(), family=f) for f in (None, kl.Linear()))
+    one, other = (
+        kl.contrib.Leader(leading(BALL, 2.0), kl.L2Movement(), family=f) for f in (None, kl.Linear())
+    )
     assert find_missing_part(other) is None
     assert np.array_equal(kl.run(one, g, engine="step").x, kl.run(other, g, engine="step").x)
 
 
 def test_what_has_no_kernel_is_named():
-    learner = kl.Leader([kl.GD(BALL, 1.0)], kl.L2Movement(), family=kl.Quadratic())
+    learner = kl.contrib.Leader([kl.GD(BALL, 1.0)], kl.L2Movement(), family=kl.Quadratic())
     assert find_missing_part(learner) == "the gradients of GD"
-    learner = kl.Leader([kl.GD(BALL, 1.0)], kl.L2Movement(), family=Own())
+    learner = kl.contrib.Leader([kl.GD(BALL, 1.0)], kl.L2Movement(), family=Own())
     assert find_missing_part(learner) == "the family Own"
 
 
@@ -217,7 +226,7 @@ def test_kernel_and_step_agree_on_rows(name):
     if name == "QuadraticCosts":
         costs = kl.QuadraticCosts(costs.data[:, :5], 0.7)
     experts = [Told(BALL, sigma, k, costs.family) for sigma in (9.0, 2.0, 0.5) for k in (1, 5)]
-    learner = kl.Leader(experts, kl.L2Movement(0.1), family=costs.family)
+    learner = kl.contrib.Leader(experts, kl.L2Movement(0.1), family=costs.family)
     compiled, step = (
         kl.run(learner, costs, record="experts", engine=engine) for engine in ("compiled", "step")
     )
@@ -232,7 +241,7 @@ def test_kernel_and_step_agree_on_rows(name):
 
 
 def test_it_says_whom_it_follows_and_what_a_change_would_take():
-    learner = kl.Leader(stay(kl.Box(-1.0, 1.0), -1.0, 1.0), kl.L2Movement(1.0))
+    learner = kl.contrib.Leader(stay(kl.Box(-1.0, 1.0), -1.0, 1.0), kl.L2Movement(1.0))
     agent = kl.Agent(learner, engine="step")
     for _ in range(3):
         agent.update([1.0])
@@ -252,7 +261,7 @@ def test_it_says_whom_it_follows_and_what_a_change_would_take():
 
 
 def test_it_says_when_its_guard_acts():
-    learner = kl.Leader(stay(kl.Box(-1.0, 1.0), -1.0, 1.0), kl.L2Movement(0.01), caution=0.0)
+    learner = kl.contrib.Leader(stay(kl.Box(-1.0, 1.0), -1.0, 1.0), kl.L2Movement(0.01), caution=0.0)
     states, _ = play_against(learner, 60, 0)
     state = next(state for state in states if state.guarding)
     assert f"But the guard plays the mean of all experts: following had cost {state.excess:.4g} more" in (

@@ -32,7 +32,9 @@ def test_no_certificate_is_violated(use, name, place, eta, seed):
     sigma = (kl.Sqrt(3.0), kl.Constant(2.0))[seed % 2]
     learner = kl.contrib.LongTerm(CERTIFIED[name](domain, sigma), row, B, T, constraint=constraint, eta=eta)
     # half of the runs are drawn to where most is used
-    costs = kl.LinearCosts(-np.tile(constraint.gradient(row, np.ones(5)), (T, 1))) if seed % 2 else None
+    costs = (
+        kl.contrib.LinearCosts(-np.tile(constraint.gradient(row, np.ones(5)), (T, 1))) if seed % 2 else None
+    )
     trace = kl.run(learner, costs or costs_of("QuadraticCosts", T, 5, seed), movement=kl.L2Movement(0.3))
     found = certify_long_term(trace, u)
     room = 1e-9 * (1.0 + np.abs(found.regret_bound))

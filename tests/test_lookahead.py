@@ -25,9 +25,17 @@ def games(seed, T=8):
     rng = np.random.default_rng(seed)
     box = kl.Box(np.zeros(3), 2.0 * np.ones(3))
     return {
-        "linear, ball": (kl.L2Ball(3), kl.LinearCosts(rng.normal(size=(T, 3))), kl.L2Movement(0.5)),
-        "linear, simplex": (kl.Simplex(3), kl.LinearCosts(rng.normal(size=(T, 3))), kl.TVMovement(0.7)),
-        "linear, box": (box, kl.LinearCosts(rng.normal(size=(T, 3))), kl.L1Movement(rng.random(T) + 0.1)),
+        "linear, ball": (kl.L2Ball(3), kl.contrib.LinearCosts(rng.normal(size=(T, 3))), kl.L2Movement(0.5)),
+        "linear, simplex": (
+            kl.Simplex(3),
+            kl.contrib.LinearCosts(rng.normal(size=(T, 3))),
+            kl.TVMovement(0.7),
+        ),
+        "linear, box": (
+            box,
+            kl.contrib.LinearCosts(rng.normal(size=(T, 3))),
+            kl.L1Movement(rng.random(T) + 0.1),
+        ),
         "quadratic, box": (box, kl.QuadraticCosts(2.0 * rng.random((T, 3))), kl.L2Movement(0.5)),
         "pinball, box": (box, kl.PinballCosts(2.0 * rng.random((T, 3)), 2.0, 1.0), kl.L1Movement(0.5)),
         "pinball, simplex": (

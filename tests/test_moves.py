@@ -30,10 +30,10 @@ SETS = [
 ]
 MOVEMENTS = [
     kl.L2Movement(0.3),
-    kl.AsymmetricMovement(0.3, up=1.0, down=1.5),
+    kl.contrib.AsymmetricMovement(0.3, up=1.0, down=1.5),
     kl.TVMovement(0.7),
-    kl.SwitchFee(0.3),
-    kl.SquaredMovement(0.7),
+    kl.contrib.SwitchFee(0.3),
+    kl.contrib.SquaredMovement(0.7),
 ]
 FAMILIES = [kl.Linear(), kl.Rewards(), kl.Quadratic(2.5), kl.Pinball(2.0, 0.5), kl.LogWealth()]
 EVERY = list(product(SETS, MOVEMENTS, FAMILIES))
@@ -54,12 +54,14 @@ def draw_rows(family: kl.types.Family, rounds: int) -> np.ndarray:
     return 0.5 + 0.4 * waves if isinstance(family, kl.Quadratic | kl.Pinball) else waves
 
 
-def make_leader(domain: kl.types.ConvexSet, movement: Any, family: kl.types.Family) -> kl.Leader:
+def make_leader(domain: kl.types.ConvexSet, movement: Any, family: kl.types.Family) -> kl.contrib.Leader:
     """Experts of every kind that auto has."""
     told: dict[str, Any] = {"family": None if family.code == codes.LINEAR else family}
     windows = (1.0, 8.0) if isinstance(family, kl.Pinball) else (1.0, 8.0, None)
-    experts: list[Any] = [kl.Reluctant(domain, movement, w, 2.0 * (w or 1.0), **told) for w in windows]
-    if not isinstance(movement, kl.SwitchFee):
+    experts: list[Any] = [
+        kl.contrib.Reluctant(domain, movement, w, 2.0 * (w or 1.0), **told) for w in windows
+    ]
+    if not isinstance(movement, kl.contrib.SwitchFee):
         plans = movement.degree == 1.0 and not experts[0].is_curved
         for horizon in (1, 3, 25, *([None] if plans else [])):
             experts += [kl.contrib.Seasonal(domain, movement, horizon, periods, **told) for periods in (2, 8)]
@@ -69,7 +71,7 @@ def make_leader(domain: kl.types.ConvexSet, movement: Any, family: kl.types.Fami
         experts += [
             kl.contrib.Planning(domain, movement, rounds, 0.5, family=family) for rounds in (1, 16, 256)
         ]
-    return kl.Leader(experts, movement, guard=movement.degree == 1.0, **told)
+    return kl.contrib.Leader(experts, movement, guard=movement.degree == 1.0, **told)
 
 
 @pytest.mark.parametrize(("domain", "movement", "family"), CELLS)
@@ -100,15 +102,15 @@ def test_plans_agree_bit_for_bit(d):
     waves = np.sin(2.0 * np.pi * np.arange(rounds)[:, None] / 40.0 + np.arange(d))
     rows = rng.poisson(20.0 * np.exp(0.5 * waves)).astype(float)
     domain = kl.Box(np.zeros(d), np.full(d, 60.0))
-    movement = kl.AsymmetricMovement(1.0, up=1.0, down=2.0)
+    movement = kl.contrib.AsymmetricMovement(1.0, up=1.0, down=2.0)
     told: dict[str, Any] = {"family": kl.Pinball(4.0, 1.0)}
-    experts: list[Any] = [kl.Reluctant(domain, movement, 4.0, 4.0, **told)]
+    experts: list[Any] = [kl.contrib.Reluctant(domain, movement, 4.0, 4.0, **told)]
     experts += [
         kl.contrib.Planning(domain, movement, rounds, c, **told)
         for rounds in (1, 16, 256)
         for c in (0.5, 2.0)
     ]
-    learner = kl.Leader(experts, movement, **told)
+    learner = kl.contrib.Leader(experts, movement, **told)
     compiled, step = (
         kl.run(learner, kl.PinballCosts(rows, 4.0, 1.0), engine=way) for way in ("compiled", "step")
     )
@@ -129,7 +131,7 @@ def test_runs_and_lanes_agree_with_step(domain):
     )
     for key in step.kept:
         np.testing.assert_allclose(compiled.kept[key], step.kept[key], rtol=1e-11, atol=AGREE, err_msg=key)
-    alone = [kl.Reluctant(domain, movement, w, h) for w in (1.0, 4.0, None) for h in (0.5, 3.0, 40.0)]
+    alone = [kl.contrib.Reluctant(domain, movement, w, h) for w in (1.0, 4.0, None) for h in (0.5, 3.0, 40.0)]
     batch = kl.run_batch(alone, rows, movement=movement)
     assert batch.engine == "lanes"
     totals = np.array([kl.run(one, rows, engine="step", movement=movement).totals for one in alone])
@@ -156,7 +158,7 @@ def test_the_tail_of_the_normal_distribution_is_exact():
     [
         (kl.auto(kl.Polytope([[1.0], [-1.0]], [1.0, 1.0]), "l1"), "Polytope"),
         (kl.auto(kl.Box(0, 1), "impact"), "Reluctant with ImpactMovement"),
-        (kl.Reluctant(kl.Box(0, 1), "l1", 2.0, 2.0, hints=True), "Reluctant with hints"),
+        (kl.contrib.Reluctant(kl.Box(0, 1), "l1", 2.0, 2.0, hints=True), "Reluctant with hints"),
         (kl.auto(kl.Box(0, 1), "l1", hints=True), "Leader with hints"),
     ],
     ids=["set", "movement", "hints", "leader"],

@@ -86,7 +86,7 @@ def test_costs_with_memory_refuse_what_is_no_kernel():
 
 def test_cost_families_by_hand():
     x = np.array([0.5, 0.25])
-    assert kl.LinearCosts([[1, 2]]).value(1, x) == 1.0
+    assert kl.contrib.LinearCosts([[1, 2]]).value(1, x) == 1.0
     assert kl.QuadraticCosts([[0.5, 1.25]], weight=3.0).value(1, x) == 1.5
     assert kl.PinballCosts([[1.0, 0.0]], short=4.0, excess=2.0).value(1, x) == 2.5
     assert kl.LogWealthCosts([[1.0, 2.0]]).value(1, x) == 0.0
@@ -199,8 +199,8 @@ def test_short_ways_to_write_costs_are_a_family_and_its_rows(seed, scale):
     prices = rng.uniform(0.1, 2.0, D)
     x = rng.uniform(0.1, 1.0, (T, D))
     for costs, family, rows in (
-        (kl.LinearCosts(data), kl.Linear(), data),
-        (kl.LinearCosts(-data), kl.Rewards(), data),
+        (kl.contrib.LinearCosts(data), kl.Linear(), data),
+        (kl.contrib.LinearCosts(-data), kl.Rewards(), data),
         (kl.QuadraticCosts(data, scale), kl.Quadratic(scale), data),
         (kl.QuadraticCosts(data, np.full(T, scale)), kl.Quadratic(scale), data),
         (kl.QuadraticCosts(data, weights), kl.contrib.WeightedQuadratic(), np.column_stack((data, weights))),
@@ -218,7 +218,7 @@ def test_short_ways_to_write_costs_are_a_family_and_its_rows(seed, scale):
 
 
 def test_costs_that_override_a_method_have_no_family():
-    class Dearer(kl.LinearCosts):
+    class Dearer(kl.contrib.LinearCosts):
         def value(self, t, x):
             return 1.0 + super().value(t, x)
 
@@ -310,9 +310,9 @@ def test_movement_costs_by_hand():
     assert kl.L1Movement().paid(x).tolist() == [0.0, 7.0, 0.0]
     assert kl.TVMovement().paid(x).tolist() == [0.0, 3.5, 0.0]
     assert kl.contrib.WeightedL2Movement(1.0, scale=[4.0, 0.0]).paid(x).tolist() == [0.0, 6.0, 0.0]
-    assert kl.AsymmetricMovement(up=10.0, down=[1.0, 2.0]).paid(x).tolist() == [0.0, 38.0, 0.0]
-    assert kl.SwitchFee(5.0).paid(x).tolist() == [0.0, 5.0, 0.0]
-    assert kl.SquaredMovement(2.0).paid(x).tolist() == [0.0, 25.0, 0.0]
+    assert kl.contrib.AsymmetricMovement(up=10.0, down=[1.0, 2.0]).paid(x).tolist() == [0.0, 38.0, 0.0]
+    assert kl.contrib.SwitchFee(5.0).paid(x).tolist() == [0.0, 5.0, 0.0]
+    assert kl.contrib.SquaredMovement(2.0).paid(x).tolist() == [0.0, 25.0, 0.0]
     assert kl.contrib.ImpactMovement(2.0, scale=[1e-9, 1.0]).paid(x) == pytest.approx([0.0, 16.0, 0.0])
     assert kl.contrib.MahalanobisMovement(A=[[1.0, 1.0], [1.0, 1.0]]).paid(x) == pytest.approx(
         [0.0, 1.0, 0.0]
@@ -412,8 +412,8 @@ def test_values_of_a_schedule():
     assert kl.GD(kl.L2Ball(1), 2).sigma == kl.Constant(2.0)
 
 
-SHORT = {"l2": kl.L2Movement(), "l1": kl.L1Movement(), "tv": kl.TVMovement(), "fee": kl.SwitchFee()}
-SHORT |= {"squared": kl.SquaredMovement(), "impact": kl.contrib.ImpactMovement()}
+SHORT = {"l2": kl.L2Movement(), "l1": kl.L1Movement(), "tv": kl.TVMovement(), "fee": kl.contrib.SwitchFee()}
+SHORT |= {"squared": kl.contrib.SquaredMovement(), "impact": kl.contrib.ImpactMovement()}
 FRONTS = {
     "run": lambda movement: kl.run(kl.GD(kl.Simplex(5), 1.0), np.eye(5), movement=movement, engine="step").movement,
     "run_many": lambda movement: kl.run_many(
@@ -429,7 +429,7 @@ FRONTS = {
     "frontier": lambda movement: kl.frontier(np.eye(5), kl.Simplex(5), movement).path_length.tolist(),
     "SAder": lambda movement: kl.SAder([kl.GD(kl.Simplex(5), 1.0)], movement=movement).movement,
     "auto": lambda movement: kl.auto(kl.Simplex(5), movement).movement,
-    "Reluctant": lambda movement: kl.Reluctant(kl.Simplex(5), movement, 2, 1.0).movement,
+    "Reluctant": lambda movement: kl.contrib.Reluctant(kl.Simplex(5), movement, 2, 1.0).movement,
     "DeadBand": lambda movement: kl.DeadBand(kl.Simplex(5), movement, 2.0).movement,
     "Guards": lambda movement: kl.Guards(movement=movement).movement,
     "Agent": lambda movement: kl.Agent(kl.GD(kl.Simplex(5), 1.0), movement=movement, engine="step").movement,

@@ -207,7 +207,7 @@ class TestRunMany:
         g = np.stack([gradients(seed, 100, 5) for seed in range(4)])
         learner = kl.GD(kl.L1Ball(5), 3.0)
         alone = [kl.run(learner, one).totals for one in g]
-        for many in (g, list(g), [kl.LinearCosts(one) for one in g]):
+        for many in (g, list(g), [kl.contrib.LinearCosts(one) for one in g]):
             assert [trace.totals for trace in kl.run_many(learner, many, jobs=2)] == alone
 
     def test_runs_without_a_kernel_are_processes(self):

@@ -30,7 +30,7 @@ def twins(domain, **options):
         for heeds in (True, False)
     ]
     reluctant = [
-        kl.Reluctant(domain, movement_for(domain), 4.0, 3.0, hints=heeds, **options)
+        kl.contrib.Reluctant(domain, movement_for(domain), 4.0, 3.0, hints=heeds, **options)
         for heeds in (False, True)
     ]
     return [*heeding, *reluctant, kl.GD(domain, 3.0, **options)]
@@ -38,7 +38,7 @@ def twins(domain, **options):
 
 ENSEMBLES = {
     "SAder": lambda domain: kl.SAder(twins(domain), movement=movement_for(domain), hints=True),
-    "Leader": lambda domain: kl.Leader(twins(domain), movement_for(domain), hints=True),
+    "Leader": lambda domain: kl.contrib.Leader(twins(domain), movement_for(domain), hints=True),
 }
 every_ensemble = pytest.mark.parametrize("make", ENSEMBLES.values(), ids=ENSEMBLES)
 
@@ -80,9 +80,9 @@ def test_a_leader_of_rows_makes_gradients_of_the_hints_for_those_that_want_them(
     family = kl.Quadratic(2.0)
     experts = [
         kl.MemoryGD(BOX, 2.0, memory=kl.memories.Full()),
-        kl.Reluctant(BOX, kl.L1Movement(0.1), 2.0, 2.0, family=family, hints=True),
+        kl.contrib.Reluctant(BOX, kl.L1Movement(0.1), 2.0, 2.0, family=family, hints=True),
     ]
-    leader = kl.Leader(experts, kl.L1Movement(0.1), family=family, hints=True)
+    leader = kl.contrib.Leader(experts, kl.L1Movement(0.1), family=family, hints=True)
     state = leader.init()
     row = np.full(5, 0.8)
     hint = np.full(5, 0.3)
@@ -99,7 +99,7 @@ def test_a_hint_is_the_forecast_of_the_first_round_that_a_move_serves(seed, hori
     rng = np.random.default_rng(seed)
     g = gradients(seed, 6, 5)
     hint = rng.normal(size=5)
-    learner = kl.Reluctant(BOX, kl.L1Movement(0.5), window, horizon, hints=True)
+    learner = kl.contrib.Reluctant(BOX, kl.L1Movement(0.5), window, horizon, hints=True)
     state = learner.init()
     for row in g[:-1]:
         state = learner.step(state, row)
@@ -119,7 +119,7 @@ def test_a_hint_is_the_forecast_of_the_first_round_that_a_move_serves(seed, hori
 @given(domain=places, seed=seeds, noise=noises)
 def test_the_bounds_of_a_reluctant_learner_hold_with_hints(domain, seed, noise):
     g = gradients(seed, 25, 5)
-    learner = kl.Reluctant(domain, movement_for(domain), 4.0, 6.0, hints=True)
+    learner = kl.contrib.Reluctant(domain, movement_for(domain), 4.0, 6.0, hints=True)
     trace = kl.run(learner, g, hints=guess(g, noise, seed))
     u = domain.lowest(np.random.default_rng(seed).normal(size=(25, 5)))
     known = certify_reluctance(trace, u)
@@ -135,8 +135,8 @@ def test_good_hints_help_auto_and_useless_ones_cost_little():
     experts = kl.auto(BOX, movement, hints=True).experts
     deaf = [expert for expert in experts if not expert.accepts_hints][::12]
     heeding = [expert for expert in experts if expert.accepts_hints]
-    learner = kl.Leader([*deaf, *heeding], movement, hints=True)
-    plain = kl.run(kl.Leader(deaf, movement), g, engine="step").totals.cost
+    learner = kl.contrib.Leader([*deaf, *heeding], movement, hints=True)
+    plain = kl.run(kl.contrib.Leader(deaf, movement), g, engine="step").totals.cost
     perfect = kl.run(learner, g, hints=guess(g, 0.0, 0)).totals.cost
     useless = kl.run(learner, g, hints=guess(0.0 * g, 1.0, 0)).totals.cost
     best = kl.offline_optimum(g, BOX, movement).cost
@@ -189,7 +189,7 @@ def test_bad_advice_costs_a_leader_at_most_its_certificate(seed, domain):
     """The advice is the worst point of the round, which no adversary could make dearer."""
     g = gradients(seed, 60, 5)
     experts = [kl.contrib.Advice(domain, domain.lowest(-g)), kl.GD(domain, 3.0), kl.LazyGD(domain, 3.0)]
-    trace = kl.run(kl.Leader(experts, movement_for(domain)), g, record="experts")
+    trace = kl.run(kl.contrib.Leader(experts, movement_for(domain)), g, record="experts")
     assert (kl.theory.certify_experts(trace).slack >= -1e-9).all()
 
 
@@ -288,7 +288,7 @@ def test_the_better_of_two_is_told_rows_of_its_family():
     family = kl.Pinball(3.0, 1.0)
     demands = np.random.default_rng(0).uniform(0.0, 1.0, (60, 5))
     costs = kl.PinballCosts(demands, 3.0, 1.0)
-    robust = kl.Reluctant(BOX, kl.L1Movement(0.2), 8.0, 8.0, family=family)
+    robust = kl.contrib.Reluctant(BOX, kl.L1Movement(0.2), 8.0, 8.0, family=family)
     learner = kl.contrib.BetterOfTwo(kl.GD(BOX, 9.0), robust, kl.L1Movement(0.2), family=family)
     trace = kl.run(learner, costs)
     check_duel(trace)
@@ -303,7 +303,7 @@ def test_plans_for_a_perfect_forecast_are_plans_for_the_costs():
     g = gradients(4, 10, 5)
     movement = kl.L1Movement(0.7)
     seen = kl.contrib.run_ahead(kl.contrib.RecedingHorizon(BOX, 2), g, movement=movement).x
-    for forecast in (g, kl.LinearCosts(g), lambda t, last: g[t - 1 : last]):
+    for forecast in (g, kl.contrib.LinearCosts(g), lambda t, last: g[t - 1 : last]):
         x = kl.contrib.run_ahead(
             kl.contrib.RecedingHorizon(BOX, 2, forecast=forecast), g, movement=movement
         ).x
@@ -326,7 +326,7 @@ def test_a_plan_is_made_for_the_forecast_and_pays_what_comes():
 
 
 def test_plans_reach_the_gap_that_was_chosen():
-    costs = kl.LinearCosts(gradients(7, 3, 5))
+    costs = kl.contrib.LinearCosts(gradients(7, 3, 5))
     loose = kl.contrib.RecedingHorizon(BALL, 2, gap=1e-2)
     tight = kl.contrib.RecedingHorizon(BALL, 2, gap=1e-9)
     best = kl.offline_optimum(costs, BALL, kl.L2Movement(1.0), x0=np.zeros(5), gap=1e-9)
@@ -350,8 +350,10 @@ REFUSED = {
     (
         "With hints=True an expert must accept hints, and GD, LazyGD do not. Add MemoryGD(...) or "
         "Reluctant(..., hints=True)."
-    ): (lambda: kl.Leader([kl.LazyGD(BALL, 1.0), kl.GD(BALL, 1.0)], "l2", hints=True)),
-    "hints must be True or False, got 'yes'.": lambda: kl.Reluctant(BALL, "l2", 1.0, 1.0, hints="yes"),  # pyright: ignore
+    ): (lambda: kl.contrib.Leader([kl.LazyGD(BALL, 1.0), kl.GD(BALL, 1.0)], "l2", hints=True)),
+    "hints must be True or False, got 'yes'.": lambda: kl.contrib.Reluctant(
+        BALL, "l2", 1.0, 1.0, hints="yes"
+    ),  # pyright: ignore
     (
         "learner must accept hints, as MemoryGD does, got MemoryGD(domain=L2Ball(dim=5), "
         "sigma=Constant(s=1.0), memory=Full(), hints=False)."
@@ -377,7 +379,7 @@ REFUSED = {
         kl.GD(BALL, 1.0), kl.GD(BALL, 2.0), "l2", leave=0.5, back=1.0
     ),
     "movement must cost the same in both directions, got AsymmetricMovement(up=2.0). Use L1Movement(1.0).": lambda: (
-        kl.contrib.BetterOfTwo(kl.GD(BALL, 1.0), kl.GD(BALL, 2.0), kl.AsymmetricMovement(up=2.0))
+        kl.contrib.BetterOfTwo(kl.GD(BALL, 1.0), kl.GD(BALL, 2.0), kl.contrib.AsymmetricMovement(up=2.0))
     ),
     "The forecast of rounds 1 to 4 must have shape (4, 5), got (3, 5).": (
         lambda: kl.contrib.run_ahead(
@@ -453,7 +455,7 @@ def test_certificates_of_ensembles_hold_after_every_round(domain, seed, rate, sc
 @given(domain=places, seed=seeds, T=st.integers(2, 40))
 def test_a_curve_ends_where_a_shorter_run_ends(domain, seed, T):
     g = gradients(seed, 40, 5)
-    for learner in (kl.SAder(twins(domain)), kl.Leader(twins(domain), movement_for(domain))):
+    for learner in (kl.SAder(twins(domain)), kl.contrib.Leader(twins(domain), movement_for(domain))):
         long = kl.theory.certify_experts(kl.run(learner, g, record="experts", engine="step"))
         short = kl.theory.certify_experts(kl.run(learner, g[:T], record="experts", engine="step"))
         assert long.curves is not None

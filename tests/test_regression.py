@@ -8,7 +8,9 @@ from numpy.lib.stride_tricks import sliding_window_view
 
 import klazy as kl
 from klazy.kernels import codes
-from klazy.learners.regression import BANDS, HORIZONS, SLOTS, Regression
+from klazy.kernels.codes import REGRESSION_BANDS as BANDS
+from klazy.kernels.codes import REGRESSION_SLOTS as SLOTS
+from klazy.learners.autoregressive import HORIZONS, Regression
 
 SIMPLEX = kl.Simplex(5)
 TV = kl.TVMovement(1.0)
@@ -133,11 +135,11 @@ def test_a_leader_learns_once_and_its_experts_play_as_alone(domain, family):
     experts = [
         kl.contrib.Autoregressive(domain, movement, horizon, family=family) for horizon in (2, 16, 256)
     ]
-    learner = kl.Leader(
-        [kl.Reluctant(domain, movement, 8.0, 16.0, family=family), *experts], movement, family=family
+    learner = kl.contrib.Leader(
+        [kl.contrib.Reluctant(domain, movement, 8.0, 16.0, family=family), *experts], movement, family=family
     )
     rows = draw_returning(2, 400, d=5)
-    costs = kl.LinearCosts(rows) if family is None else family.costs(rows)
+    costs = kl.contrib.LinearCosts(rows) if family is None else family.costs(rows)
     led = kl.run(learner, costs, engine="step", record="experts")
     compiled = kl.run(learner, costs, engine="compiled", record="experts")
     np.testing.assert_allclose(compiled.x, led.x, rtol=0, atol=1e-12)
@@ -193,8 +195,11 @@ def test_one_jump_after_rows_that_were_all_alike_is_no_division_by_zero():
 def test_a_leader_moves_to_no_expert_that_forgets_while_forecasts_are_no_better_than_the_mean():
     domain = kl.Box(-np.ones(3), np.ones(3))
     movement = kl.L1Movement(1.0)
-    experts = [kl.Reluctant(domain, movement, None, 1.0), kl.Reluctant(domain, movement, 4.0, 16.0)]
-    learner = kl.Leader([*experts, kl.contrib.Autoregressive(domain, movement, 8)], movement)
+    experts = [
+        kl.contrib.Reluctant(domain, movement, None, 1.0),
+        kl.contrib.Reluctant(domain, movement, 4.0, 16.0),
+    ]
+    learner = kl.contrib.Leader([*experts, kl.contrib.Autoregressive(domain, movement, 8)], movement)
     noise = np.random.default_rng(5).normal(size=(300, 3))
     followed = kl.run(learner, noise, record="experts").leader
     assert not (followed == 1).any()

@@ -31,7 +31,7 @@ prices = st.sampled_from([0.0, 0.05, 0.3, 1.0, 2.5])
 def price_in_cvxpy(movement: Any, delta: Any, d: int) -> Any:
     if isinstance(movement, kl.contrib.MahalanobisMovement):
         return cp.norm(np.linalg.cholesky(movement.A).T @ delta)
-    if isinstance(movement, kl.SquaredMovement):
+    if isinstance(movement, kl.contrib.SquaredMovement):
         return 0.5 * cp.sum_squares(delta)
     if isinstance(movement, kl.contrib.ImpactMovement):
         return movement.prices(d) @ cp.power(cp.abs(delta), 1.5)
@@ -164,7 +164,7 @@ def test_where_a_move_led_no_further_move_pays(domain, seed, price):
 
 
 @pytest.mark.parametrize(
-    "movement", [kl.SquaredMovement(), kl.contrib.ImpactMovement(scale=[0.5, 2.0])], ids=repr
+    "movement", [kl.contrib.SquaredMovement(), kl.contrib.ImpactMovement(scale=[0.5, 2.0])], ids=repr
 )
 @given(seed=seeds, price=st.floats(0.05, 5.0))
 def test_a_stock_is_best_where_its_price_grows_faster_than_the_step(movement, seed, price):
@@ -189,8 +189,8 @@ def test_a_fee_is_paid_only_for_what_gains_more():
     box = kl.Box([0, 0], [1, 1])
     x = np.array([0.5, 0.5])
     g = np.array([1.0, -1.0])
-    assert np.array_equal(move_if_it_pays(box, kl.SwitchFee(), x, g, 0.99), [0.0, 1.0])
-    assert move_if_it_pays(box, kl.SwitchFee(), x, g, 1.0).tolist() == x.tolist()
+    assert np.array_equal(move_if_it_pays(box, kl.contrib.SwitchFee(), x, g, 0.99), [0.0, 1.0])
+    assert move_if_it_pays(box, kl.contrib.SwitchFee(), x, g, 1.0).tolist() == x.tolist()
 
 
 class TestPinball:
@@ -240,7 +240,7 @@ def test_told_the_rows_of_a_family_it_plays_inside_the_set_and_stays_if_moving_i
     family, make = FAMILIES[name]
     costs = make(1.0 + 0.3 * gradients(3, 40, 5))
     for weight, moves in ((0.01, True), (1e3, False)):
-        learner = kl.Reluctant(domain, kl.L1Movement(weight), 5.0, 4.0, family=family)
+        learner = kl.contrib.Reluctant(domain, kl.L1Movement(weight), 5.0, 4.0, family=family)
         start = domain.nearest(np.full(5, 0.5))
         trace = kl.run(learner.replace(start=start), costs, engine="step")
         assert domain.contains(trace.x)
@@ -249,7 +249,7 @@ def test_told_the_rows_of_a_family_it_plays_inside_the_set_and_stays_if_moving_i
 
 def test_the_forecast_of_a_constant_gradient_is_that_gradient():
     g = np.array([0.3, -1.0, 2.0])
-    learner = kl.Reluctant(kl.L2Ball(3), kl.L2Movement(1e3), 50.0, 1.0)
+    learner = kl.contrib.Reluctant(kl.L2Ball(3), kl.L2Movement(1e3), 50.0, 1.0)
     state = learner.init()
     for t in range(1, 8):
         state = learner.step(state, g)
@@ -260,7 +260,7 @@ def test_the_forecast_of_a_constant_gradient_is_that_gradient():
 
 def test_without_a_window_it_sums():
     g = gradients(2, 30, 3)
-    learner = kl.Reluctant(kl.Simplex(3), kl.TVMovement(4.0), None, 4.0)
+    learner = kl.contrib.Reluctant(kl.Simplex(3), kl.TVMovement(4.0), None, 4.0)
     x = learner.init().x
     for t, point in enumerate(kl.run(learner, g, engine="step").x):
         if t > 0:
@@ -294,14 +294,14 @@ def test_without_a_window_it_sums():
 def test_what_cannot_be_is_refused(arguments, message):
     good = {"domain": kl.L2Ball(2), "movement": kl.L2Movement(), "window": 4.0, "horizon": 2.0}
     with pytest.raises(ValueError, match=message):
-        kl.Reluctant(**good | arguments)
+        kl.contrib.Reluctant(**good | arguments)
 
 
 def test_without_a_window_it_plays_near_the_mean_target():
     """The leader of quadratic costs is the mean; it is followed to within price / (H t)."""
     targets = 0.5 + 0.3 * gradients(5, 200, 2)
     box = kl.Box([-2.0, -2.0], [2.0, 2.0])
-    learner = kl.Reluctant(box, kl.L1Movement(6.0), None, 3.0, family=kl.Quadratic())
+    learner = kl.contrib.Reluctant(box, kl.L1Movement(6.0), None, 3.0, family=kl.Quadratic())
     state = kl.run(learner, kl.QuadraticCosts(targets), engine="step").state
     gap = np.abs(state.x - targets.mean(axis=0))
     assert (gap <= 6.0 / 3.0 / 200 + 1e-12).all()
@@ -320,7 +320,7 @@ class TestTheory:
     def test_no_run_costs_more_than_its_bounds(self, domain, name, window, horizon, seed):
         movement = MOVEMENTS[name](domain.dim)
         g = gradients(seed, 25, domain.dim)
-        trace = kl.run(kl.Reluctant(domain, movement, window, horizon), g, engine="step")
+        trace = kl.run(kl.contrib.Reluctant(domain, movement, window, horizon), g, engine="step")
         u = domain.lowest(np.random.default_rng(seed).normal(size=g.shape))
         known = certify_reluctance(trace, u)
         assert known.switching == pytest.approx(trace.totals.switching, rel=1e-12, abs=1e-12)
@@ -340,7 +340,11 @@ class TestTheory:
                 ),
             ),
             (
-                kl.run(kl.Reluctant(kl.L2Ball(2), kl.SwitchFee(), 2.0, 1.0), np.ones((3, 2)), engine="step"),
+                kl.run(
+                    kl.contrib.Reluctant(kl.L2Ball(2), kl.contrib.SwitchFee(), 2.0, 1.0),
+                    np.ones((3, 2)),
+                    engine="step",
+                ),
                 "the triangle inequality",
             ),
         ],
@@ -356,7 +360,7 @@ def test_rewards_compile_in_runs_batches_agents_and_fleets(kind):
     simplex = kl.Simplex(5)
     learner: Any = kl.MovingAverage(simplex, 3, family=kl.Rewards())
     if kind == "reluctant":
-        learner = kl.Reluctant(simplex, kl.TVMovement(0.5), 4.0, 3.0, family=kl.Rewards())
+        learner = kl.contrib.Reluctant(simplex, kl.TVMovement(0.5), 4.0, 3.0, family=kl.Rewards())
     rewards = np.random.default_rng(7).uniform(size=(60, 5))
     costs = kl.Rewards().costs(rewards)
     step = kl.run(learner, costs, engine="step")
@@ -391,6 +395,11 @@ def test_auto_plans_with_a_bound_on_a_movement_of_ones_own():
     learner = kl.auto(kl.Simplex(4), movement)
     assert learner.movement is movement
     assert {expert.movement for expert in learner.experts} == {kl.L2Movement(6.0)}
-    known = [kl.L1Movement(3.0), kl.SwitchFee(3.0), kl.SquaredMovement(3.0), kl.contrib.ImpactMovement(3.0)]
+    known = [
+        kl.L1Movement(3.0),
+        kl.contrib.SwitchFee(3.0),
+        kl.contrib.SquaredMovement(3.0),
+        kl.contrib.ImpactMovement(3.0),
+    ]
     for movement in (*known, kl.contrib.MahalanobisMovement(3.0, A=np.eye(4))):
         assert {expert.movement for expert in kl.auto(kl.Simplex(4), movement).experts} == {movement}

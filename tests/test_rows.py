@@ -17,7 +17,7 @@ COLUMNS = ["eu", "us", "asia"]
 SIMPLEX = kl.Simplex(DIM)
 TV = kl.TVMovement(0.3)
 COSTS = {
-    "linear": (kl.Linear(), kl.LinearCosts),
+    "linear": (kl.Linear(), kl.contrib.LinearCosts),
     "quadratic": (kl.Quadratic(), kl.QuadraticCosts),
     "pinball": (kl.Pinball(3.0, 1.0), lambda rows: kl.PinballCosts(rows, 3.0, 1.0)),
     "log-wealth": (kl.LogWealth(), kl.LogWealthCosts),
@@ -25,15 +25,15 @@ COSTS = {
 MAKERS = {
     "GD": lambda family: kl.GD(SIMPLEX, 2.0),
     "k-lazyGD": lambda family: kl.KLazyGD(SIMPLEX, 2.0, k=4),
-    "ensemble": lambda family: kl.Leader(
+    "ensemble": lambda family: kl.contrib.Leader(
         [kl.LastValue(SIMPLEX, family=family), kl.GD(SIMPLEX, 2.0)], TV, family=family
     ),
-    "reluctant": lambda family: kl.Reluctant(SIMPLEX, TV, 3, 2.0, family=family),
+    "reluctant": lambda family: kl.contrib.Reluctant(SIMPLEX, TV, 3, 2.0, family=family),
     "fixed": lambda family: kl.Fixed(SIMPLEX, start=[0.0, 1.0, 0.0]),
     "moving average": lambda family: kl.MovingAverage(SIMPLEX, 3, family=family),
     "last value": lambda family: kl.LastValue(SIMPLEX, family=family),
-    "leader": lambda family: kl.FollowTheLeader(SIMPLEX, family=family),
-    "periodic": lambda family: kl.Periodic(SIMPLEX, 3, 4, family=family),
+    "leader": lambda family: kl.contrib.FollowTheLeader(SIMPLEX, family=family),
+    "periodic": lambda family: kl.contrib.Periodic(SIMPLEX, 3, 4, family=family),
     "hold": lambda family: kl.MinimumHold(SIMPLEX, 3, 4, family=family),
     "dead band": lambda family: kl.DeadBand(SIMPLEX, TV, 3.0, 4, family=family),
 }
@@ -286,7 +286,7 @@ MISUSES = {
         "costs must be a cost family, got LinearCosts(T=12, dim=3). Use costs=Linear(), the costs "
         "without their data."
     ):
-        lambda: kl.Agent(kl.GD(SIMPLEX, 2.0), costs=kl.LinearCosts(ROWS)),  # pyright: ignore[reportArgumentType]
+        lambda: kl.Agent(kl.GD(SIMPLEX, 2.0), costs=kl.contrib.LinearCosts(ROWS)),  # pyright: ignore[reportArgumentType]
     "costs must be a cost family, got 'linear'. Use costs=Pinball(short=4.0).":
         lambda: kl.Agent(kl.GD(SIMPLEX, 2.0), costs="linear"),  # pyright: ignore[reportArgumentType]
     "costs must be of the learner's family, Linear(), got Quadratic(). Give both the same one.":
@@ -422,7 +422,7 @@ class TestForecasts:
     def test_of_a_learner_that_is_told_rows(self, file):
         family = kl.Pinball(3.0, 1.0)
         box = kl.Box(np.zeros(DIM), np.full(DIM, 2.0))
-        learner = kl.Reluctant(box, kl.L1Movement(0.1), 2, 1.0, family=family, hints=True)
+        learner = kl.contrib.Reluctant(box, kl.L1Movement(0.1), 2, 1.0, family=family, hints=True)
         state = learner.init()
         for row, following in itertools.pairwise(ROWS):
             state = learner.step(state, row, following)

@@ -7,7 +7,7 @@ import pytest
 
 import klazy as kl
 from klazy.kernels.codes import SEASON_PERIOD
-from klazy.learners.season import Season
+from klazy.learners.seasonal import Season
 
 SIMPLEX = kl.Simplex(5)
 TV = kl.TVMovement(1.0)
@@ -21,15 +21,15 @@ def draw_waves(seed: int, T: int, period: int, noise: float = 0.3, d: int = 5) -
 
 def test_kernel_and_step_agree_on_a_long_ring_for_several_periods():
     """The ring goes round once, a plan is remade within its period, and experts join when theirs has passed."""
-    domain, movement, costs = SIMPLEX, TV, kl.LinearCosts
+    domain, movement, costs = SIMPLEX, TV, kl.contrib.LinearCosts
     experts = [
-        kl.Reluctant(domain, movement, 8.0, 16.0),
+        kl.contrib.Reluctant(domain, movement, 8.0, 16.0),
         kl.contrib.Seasonal(domain, movement, 3, 2),
         kl.contrib.Seasonal(domain, movement, None, 1, period=1030),
         kl.contrib.Seasonal(domain, movement, 3, 2, period=1050),
         kl.contrib.Seasonal(domain, movement, 3, 2, period=20),
     ]
-    learner = kl.Leader(experts, movement)
+    learner = kl.contrib.Leader(experts, movement)
     rows = draw_waves(0, 2120, 20) + draw_waves(1, 2120, 1030)
     assert learner.season is not None
     assert learner.season.rows == 2101
@@ -114,7 +114,7 @@ def test_what_comes_again_is_met_in_time():
         (kl.Simplex(5), kl.TVMovement(1.0)),
         (kl.Box(-np.ones(5), np.ones(5)), kl.L1Movement(1.0)),
     ):
-        costs = kl.LinearCosts(waves)
+        costs = kl.contrib.LinearCosts(waves)
         trace = kl.run(kl.contrib.Seasonal(domain, movement, period=20), costs, engine="step")
         late = slice(200, 400)
         best = kl.offline_optimum(costs.window(201, 400), domain, movement)
@@ -126,7 +126,7 @@ def test_a_leader_keeps_one_season_and_its_experts_play_as_alone():
     seasonal = [
         kl.contrib.Seasonal(SIMPLEX, TV, horizon, periods) for horizon in (None, 3, 25) for periods in (2, 8)
     ]
-    learner = kl.Leader([kl.Reluctant(SIMPLEX, TV, 8.0, 16.0), *seasonal], TV)
+    learner = kl.contrib.Leader([kl.contrib.Reluctant(SIMPLEX, TV, 8.0, 16.0), *seasonal], TV)
     rows = draw_waves(3, 120, 12)
     trace = kl.run(learner, rows, engine="step", record="experts")
     assert learner.season is not None
@@ -139,9 +139,9 @@ def test_a_leader_keeps_one_season_and_its_experts_play_as_alone():
 
 
 def test_experts_of_different_periods_share_a_ring_and_play_as_alone():
-    domain, movement, costs = SIMPLEX, TV, kl.LinearCosts
+    domain, movement, costs = SIMPLEX, TV, kl.contrib.LinearCosts
     experts = [kl.contrib.Seasonal(domain, movement, 3, period=period) for period in (12, 13, 1440)]
-    learner = kl.Leader(experts, movement)
+    learner = kl.contrib.Leader(experts, movement)
     rows = draw_waves(3, 60, 12)
     trace = kl.run(learner, costs(rows), engine="step", record="experts")
     assert trace.state.season.size == experts[2].season.size
@@ -167,7 +167,7 @@ def test_auto_keeps_a_week_of_minutes_in_less_than_1e5_numbers_and_no_more_than_
 
 def test_an_agent_with_a_long_ring_is_stored_and_saved(tmp_path):
     domain, movement = SIMPLEX, TV
-    learner = kl.Leader([kl.contrib.Seasonal(domain, movement, 3, period=10080)], movement)
+    learner = kl.contrib.Leader([kl.contrib.Seasonal(domain, movement, 3, period=10080)], movement)
     rows = draw_waves(2, 20, 6)
     with kl.Agent.open(tmp_path / "long.db", learner, engine="step") as agent:
         for row in rows:
@@ -196,8 +196,8 @@ def test_a_season_that_no_learner_left_is_refused():
     ("arguments", "message"),
     [
         (
-            {"movement": kl.SwitchFee()},
-            r"movement must grow with the distance, got SwitchFee\(\). Reluctant takes a fee.",
+            {"movement": kl.contrib.SwitchFee()},
+            r"movement must grow with the distance, got SwitchFee\(\). contrib.Reluctant takes a fee.",
         ),
         ({"horizon": 0}, r"horizon must be an integer of at least 1, got 0."),
         ({"periods": 0}, r"periods must be an integer of at least 1, got 0."),
@@ -227,7 +227,7 @@ def test_it_says_what_it_forecasts():
         agent.update(row)
     assert "It knows a season of 20 rounds, and forecasts [" in str(agent.explain())
     assert "from the last 2 of them; it plans a season ahead." in str(agent.explain())
-    leader = kl.Agent(kl.Leader([kl.contrib.Seasonal(SIMPLEX, TV, 3)], TV), engine="step")
+    leader = kl.Agent(kl.contrib.Leader([kl.contrib.Seasonal(SIMPLEX, TV, 3)], TV), engine="step")
     leader.update(rows[0])
     words = str(leader.explain())
     assert "It follows expert 1 of 1, Seasonal(" in words

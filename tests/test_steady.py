@@ -150,7 +150,7 @@ def test_blocks_bound_the_jumps_of_a_strongly_adaptive_learner():
             "length must be an integer of at least 1, got 0.",
         ),
         (
-            lambda: kl.contrib.Blocks(kl.FollowTheLeader(kl.Box(0, 1), family=kl.Pinball()), 3),
+            lambda: kl.contrib.Blocks(kl.contrib.FollowTheLeader(kl.Box(0, 1), family=kl.Pinball()), 3),
             (
                 "learner must take gradients, got FollowTheLeader(domain=Box(lower=[0.0], upper=[1.0]), "
                 "family=Pinball(short=[1.0], excess=[1.0]))."

@@ -530,7 +530,7 @@ def together(seed, folder: str, threads: int, late: float) -> Scenario:
     Path(folder, f"{os.getpid()}-{threading.get_ident()}").touch()
     while len(os.listdir(folder)) < threads and time.time() < late:
         time.sleep(0.1)
-    return Scenario("together", kl.Box(-1.0, 1.0), kl.LinearCosts(np.ones((9, 1))), np.zeros((9, 1)))
+    return Scenario("together", kl.Box(-1.0, 1.0), kl.contrib.LinearCosts(np.ones((9, 1))), np.zeros((9, 1)))
 """
 
 

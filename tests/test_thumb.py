@@ -39,14 +39,14 @@ def rows_for(family: kl.types.Family, n: int = N, seed: int = 0) -> np.ndarray:
 def everyone(domain, family, window, count):
     """One of each, averaging ``window`` rounds."""
     if window is None:
-        follower = kl.FollowTheLeader(domain, family=family)
+        follower = kl.contrib.FollowTheLeader(domain, family=family)
     elif window == 1:
         follower = kl.LastValue(domain, family=family)
     else:
         follower = kl.MovingAverage(domain, window, family=family)
     return [
         follower,
-        kl.Periodic(domain, count, window, family=family),
+        kl.contrib.Periodic(domain, count, window, family=family),
         kl.MinimumHold(domain, count, window, family=family),
         kl.DeadBand(domain, PRICE, 0.5 * count, window, family=family),
     ]
@@ -62,7 +62,7 @@ def play_slowly(learner, rows):
         past = rows[max(0, t - (learner.window or t)) : t]
         mean = family.moments(past).mean(axis=0)
         aim = family.lowest(learner.domain, mean)
-        if isinstance(learner, kl.Periodic):
+        if isinstance(learner, kl.contrib.Periodic):
             moves = t % learner.every == 0
         elif isinstance(learner, kl.MinimumHold):
             moves = t >= moved + learner.hold and not np.allclose(aim, x, rtol=0, atol=1e-9)
@@ -169,7 +169,10 @@ def test_a_batch_is_the_runs_whoever_shares_a_window(movement, monkeypatch):
 
 def test_fixed_never_moves_whatever_the_costs():
     learner = kl.Fixed(BOX, start=[1.0, 2.0, 0.5])
-    for costs in (kl.LinearCosts(rows_for(kl.Linear())), kl.contrib.HingeCosts(np.ones((N, 3)), np.ones(N))):
+    for costs in (
+        kl.contrib.LinearCosts(rows_for(kl.Linear())),
+        kl.contrib.HingeCosts(np.ones((N, 3)), np.ones(N)),
+    ):
         trace = kl.run(learner, costs, movement=PRICE, engine="step")
         assert (trace.x == [1.0, 2.0, 0.5]).all()
         assert trace.totals.switching == 0.0
@@ -210,7 +213,7 @@ def test_rolling_rules_play_what_numpy_says_in_pieces_and_round_by_round(window,
 def test_an_ensemble_takes_rules_of_thumb():
     g = rows_for(kl.Linear())
     ensemble = kl.SAder(
-        [kl.Fixed(SIMPLEX), kl.LastValue(SIMPLEX), kl.FollowTheLeader(SIMPLEX)], movement=PRICE
+        [kl.Fixed(SIMPLEX), kl.LastValue(SIMPLEX), kl.contrib.FollowTheLeader(SIMPLEX)], movement=PRICE
     )
     trace = kl.run(ensemble, g, record="experts", engine="step")
     alone = [kl.run(expert, g, movement=PRICE, engine="step").totals.hitting for expert in ensemble.experts]
@@ -237,13 +240,13 @@ def test_a_subclass_with_a_step_of_its_own_is_not_played_by_rows():
     [
         (lambda: kl.MovingAverage(SIMPLEX, 0), "window must be an integer of at least 1, got 0. Count it in rounds."),
         (lambda: kl.MovingAverage(SIMPLEX, 10**9), "window must be at most 10000000, got 1000000000."),
-        (lambda: kl.Periodic(SIMPLEX, 2.5), "every must be an integer of at least 1, got 2.5. Count it in rounds."),  # pyright: ignore[reportArgumentType]
+        (lambda: kl.contrib.Periodic(SIMPLEX, 2.5), "every must be an integer of at least 1, got 2.5. Count it in rounds."),  # pyright: ignore[reportArgumentType]
         (lambda: kl.MinimumHold(SIMPLEX, 1, -1), "window must be an integer of at least 1, got -1. Count it in rounds."),
         (lambda: kl.DeadBand(SIMPLEX, 1.0, 2.0), "movement must be a Movement such as L2Movement(1.0), got 1.0."),  # pyright: ignore[reportArgumentType]
         (lambda: kl.DeadBand(SIMPLEX, PRICE, 0.0), "horizon must be above 0, got 0.0."),
         (lambda: kl.LastValue(SIMPLEX, family="linear"), "family must be a Family such as Quadratic(), got 'linear'."),  # pyright: ignore[reportArgumentType]
         (lambda: kl.SAder([kl.GD(BOX, 1.0), kl.LastValue(BOX, family=kl.Quadratic())]).init(),
-         "The experts of SAder must take gradients, but experts[1].family is Quadratic(). Use Leader."),
+         "The experts of SAder must take gradients, but experts[1].family is Quadratic(). Use contrib.Leader."),
         (lambda: kl.RollingMax(SIMPLEX, 3, family=kl.LogWealth()),
          "family must be one whose rows are demands or targets, such as Pinball(), got LogWealth()."),
         (lambda: kl.RollingMax(SIMPLEX, 3, 0.0), "headroom must be above 0, got 0.0."),
@@ -264,7 +267,7 @@ def test_short_runs_go_by_rows_and_long_ones_by_the_kernel():
     from klazy.game.run import WORTH_A_KERNEL, is_short
 
     rule = kl.LastValue(kl.Simplex(3))
-    costs = kl.LinearCosts(np.eye(3))
+    costs = kl.contrib.LinearCosts(np.eye(3))
     assert kl.run(rule, costs).engine == "rows"
     assert is_short(rule, costs, WORTH_A_KERNEL // 3)
     assert not is_short(rule, costs, WORTH_A_KERNEL // 3 + 1)

@@ -20,7 +20,7 @@ def draw_costs(kind: int, rng: np.random.Generator, T: int, d: int, top: float) 
         return kl.PinballCosts(data, rng.uniform(0.0, 5.0), rng.uniform(0.0, 5.0))
     if kind == 1:
         return kl.QuadraticCosts(data, rng.uniform(0.0, 2.0, T))
-    return kl.LinearCosts(rng.normal(size=(T, d)))
+    return kl.contrib.LinearCosts(rng.normal(size=(T, d)))
 
 
 def find_least(
@@ -44,9 +44,13 @@ def find_least(
 
 
 MOVEMENTS = [
-    kl.L1Movement(0.7), kl.AsymmetricMovement(np.array([1.0, 0.3, 2.0, 0.5]), up=2.0, down=0.1), kl.SquaredMovement(0.4),
-    kl.contrib.ImpactMovement(0.5), kl.L2Movement(0.6), kl.SwitchFee(0.8),
-]  # fmt: skip
+    kl.L1Movement(0.7),
+    kl.contrib.AsymmetricMovement(np.array([1.0, 0.3, 2.0, 0.5]), up=2.0, down=0.1),
+    kl.contrib.SquaredMovement(0.4),
+    kl.contrib.ImpactMovement(0.5),
+    kl.L2Movement(0.6),
+    kl.contrib.SwitchFee(0.8),
+]
 
 
 @pytest.mark.parametrize("movement", MOVEMENTS, ids=repr)
@@ -74,7 +78,7 @@ def test_within_a_ramp_the_programme_finds_the_cheapest_of_all_sequences(kind, s
     rng = np.random.default_rng(seed)
     costs = draw_costs(kind, rng, 4, 1, 5.0)
     x0 = rng.integers(0, 5, 1).astype(float) if stands else None
-    movement = kl.AsymmetricMovement(0.4, up=2.0)
+    movement = kl.contrib.AsymmetricMovement(0.4, up=2.0)
     options = {"x0": x0, "integers": True, "ramp": (down, up), "lead": lead}
     found = kl.offline_optimum(costs, kl.Box(0, 5), movement, **options)
     limits = [np.inf if limit is None else limit for limit in (down, up)]
@@ -87,7 +91,7 @@ def test_several_coordinates_are_taken_one_by_one_and_curved_costs_too():
     rng = np.random.default_rng(3)
     domain = kl.Box([0.0, 1.0], [1.0, 2.0])
     points = np.array(list(itertools.product((0.0, 1.0), (1.0, 2.0))))
-    for kind, movement in itertools.product(range(3), (kl.L1Movement(0.4), kl.SquaredMovement(0.5))):
+    for kind, movement in itertools.product(range(3), (kl.L1Movement(0.4), kl.contrib.SquaredMovement(0.5))):
         costs = draw_costs(kind, rng, 3, 2, 2.0)
         found = kl.offline_optimum(costs, domain, movement, integers=True)
         assert found.method == "whole numbers"
@@ -137,8 +141,8 @@ class TestLazyCapacity:
         rng = np.random.default_rng(seed)
         costs = draw_costs(kind, rng, T, 1, float(top))
         if kind == 2:
-            costs = kl.LinearCosts(rng.integers(0, 2, (T, 1)) * 1.0)
-        movement = kl.AsymmetricMovement(price, up=1.0, down=0.0)
+            costs = kl.contrib.LinearCosts(rng.integers(0, 2, (T, 1)) * 1.0)
+        movement = kl.contrib.AsymmetricMovement(price, up=1.0, down=0.0)
         domain = kl.Box(0.0, float(top))
         trace = kl.contrib.run_ahead(kl.contrib.LazyCapacity(domain), costs, movement=movement, x0=[0.0])
         best = kl.offline_optimum(costs, domain, movement, x0=[0.0], integers=True)
@@ -148,7 +152,7 @@ class TestLazyCapacity:
 
     def test_an_adversary_comes_near_three_and_not_beyond(self):
         """Every round charges a little for where it stands, until it moves: the cost that each waits for is paid twice."""
-        movement = kl.AsymmetricMovement(1.0, up=1.0, down=0.0)
+        movement = kl.contrib.AsymmetricMovement(1.0, up=1.0, down=0.0)
         little = 0.05
         targets = [[1.0]]
 
@@ -176,7 +180,7 @@ class TestLazyCapacity:
             costs = kl.PinballCosts(demands, float(rng.integers(1, 5)))
             price = float(rng.integers(1, 6)) / 2.0
             at = float(rng.integers(0, 4))
-            movement = kl.AsymmetricMovement(price, down=0.0)
+            movement = kl.contrib.AsymmetricMovement(price, down=0.0)
             trace = kl.contrib.run_ahead(
                 kl.contrib.LazyCapacity(kl.Box(0.0, 3.0)), costs, movement=movement, x0=[at]
             )

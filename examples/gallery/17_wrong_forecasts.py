@@ -19,10 +19,10 @@ box = kl.Box(np.zeros(5), np.ones(5))
 movement = kl.L1Movement(0.5)
 best = kl.offline_optimum(g, box, movement).cost
 
-deaf = [kl.Reluctant(box, movement, w, 2.0 * w) for w in (2.0, 8.0, 32.0)]
-trusting = kl.Reluctant(box, movement, 1.0, 1.0, hints=True)  # all that counts is the forecast
-heeding = [trusting, kl.Reluctant(box, movement, 8.0, 4.0, hints=True)]
-careful = kl.Leader([*deaf, *heeding], movement, hints=True)
+deaf = [kl.contrib.Reluctant(box, movement, w, 2.0 * w) for w in (2.0, 8.0, 32.0)]
+trusting = kl.contrib.Reluctant(box, movement, 1.0, 1.0, hints=True)  # all that counts is the forecast
+heeding = [trusting, kl.contrib.Reluctant(box, movement, 8.0, 4.0, hints=True)]
+careful = kl.contrib.Leader([*deaf, *heeding], movement, hints=True)
 either = kl.contrib.BetterOfTwo(trusting, deaf[1], movement)
 
 # %%
@@ -30,7 +30,7 @@ either = kl.contrib.BetterOfTwo(trusting, deaf[1], movement)
 noises = np.array([0.0, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0])
 following = np.vstack((g[1:], g[-1:]))
 noise = rng.normal(size=g.shape)
-ignoring = kl.run(kl.Leader(deaf, movement), g, engine="step").totals.cost
+ignoring = kl.run(kl.contrib.Leader(deaf, movement), g, engine="step").totals.cost
 paid = {"trusting": [], "ignoring": [], "leader of both": [], "better of two": []}
 print(f"{'noise':>6}" + "".join(f"{name:>16}" for name in paid) + f"{'optimum':>12}")
 for size in noises:

@@ -41,7 +41,6 @@ from klazy.movement import L2Movement
 
 __all__ = [
     "CallableCosts",
-    "LinearCosts",
     "LogWealthCosts",
     "PinballCosts",
     "QuadraticCosts",
@@ -131,7 +130,7 @@ class Costs(ABC):
 
     @property
     def family(self) -> Family | None:
-        """The family, where costs are one and its rows; else None."""
+        """The family, if these costs are the rows of one; else None."""
         return None
 
     @abstractmethod
@@ -201,7 +200,7 @@ class FamilyCosts(Costs):
 
     def _check_shapes(self) -> None:
         """Reject a family that does not act on the last axis: what it computes for many rows would be wrong."""
-        # No length but the number of these rows is dim + 1, or else a family that mixes them up might go unnoticed.
+        # With dim + 1 rows no two lengths are equal, so a family that mixes up its axes is noticed.
         many = np.resize(self.data, (self.dim + 1, self.data.shape[1]))
         for some in (many[0], many):
             x = some[..., : self.dim]

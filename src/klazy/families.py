@@ -34,7 +34,7 @@ LEAST_VARIANCE = 1e-10
 EPS = float(np.finfo(np.float64).eps)
 TINY = float(np.finfo(np.float64).tiny)
 ROOT_2_PI = float(np.sqrt(2.0 * np.pi))
-SEARCH = 400  # steps of the search for a lowest point
+LOWEST_STEPS = 400  # steps of the search for a lowest point
 # A step that leads out of the set is made at most this many times as long.
 LONGER = 1e3
 # Each step is this much shorter than the one before: the last is 1e-9 of the first.
@@ -82,6 +82,8 @@ class Family(Config, ABC):
     positive: ClassVar[bool] = False
     # whether a row is a point that decisions should be near: a demand, a target
     near_rows: ClassVar[bool] = False
+    # what a row is where rounds can be averaged: "gradients", "targets" of Quadratic or "demands" of Pinball
+    rows_are: ClassVar[str] = "gradients"
     # whether auto may forecast from the average of moments: it must be the gradient of `expected`, as of Linear
     has_forecast: ClassVar[bool] = False
     # whether it says what the rounds averaged have cost, without error
@@ -89,7 +91,7 @@ class Family(Config, ABC):
 
     _rests_on: ClassVar[dict[str, str]] = dict.fromkeys(
         (
-            "near_rows", "has_forecast", "is_exact", "prox", "affine", "minorant", "steepness", "coordinate",
+            "near_rows", "rows_are", "has_forecast", "is_exact", "prox", "affine", "minorant", "steepness", "coordinate",
             "moments", "width", "lowest", "expected", "arrays",
         ),
         "value",
@@ -379,11 +381,11 @@ class Family(Config, ABC):
         best = x
         least = self.expected(means, x)
         length = domain.scale
-        for _ in range(SEARCH):
+        for _ in range(LOWEST_STEPS):
             g = self.gradient(means, x)
             size = _norm(g)
             step = g * (length / np.where(size > 0.0, size, 1.0))[..., None]
-            # Most of a step may lead out of the set: then the rest of it is made as long.
+            # If most of a step leads out of the set, the part inside is made as long as the whole.
             left = _norm(domain.nearest(x - step) - x)
             x = domain.nearest(x - step * (length / np.maximum(left, length / LONGER))[..., None])
             length *= SHORTER
@@ -496,6 +498,7 @@ class Quadratic(Family):
 
     weight: float
     code: ClassVar[int | None] = codes.QUADRATIC
+    rows_are: ClassVar[str] = "targets"
     near_rows: ClassVar[bool] = True
     has_forecast: ClassVar[bool] = True
     is_exact: ClassVar[bool] = True
@@ -605,6 +608,7 @@ class Pinball(Family):
     short: Array
     excess: Array
     code: ClassVar[int | None] = codes.PINBALL
+    rows_are: ClassVar[str] = "demands"
     near_rows: ClassVar[bool] = True
     has_forecast: ClassVar[bool] = True
 
@@ -691,7 +695,7 @@ class Pinball(Family):
         from scipy.special import ndtri
 
         prices = self.short + self.excess
-        # The best point is enough in this share of the rounds. Where one price is zero, that is all of them or none.
+        # The best stock is enough in this share of the rounds: in all or none where one of the prices is zero.
         enough = self.short / np.where(prices > 0.0, prices, 1.0)
         return ndtri(np.clip(enough, EPS, 1.0 - EPS))
 

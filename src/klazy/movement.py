@@ -11,18 +11,15 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from klazy.base.checks import Array, InvalidInput, coordinates, non_negative, real_array, rows
+from klazy.base.checks import Array, InvalidInput, coordinates, instance, non_negative, real_array, rows
 from klazy.base.config import Config
 from klazy.families import LogWealth
 from klazy.kernels import codes
 from klazy.sets import ConvexSet
 
 __all__ = [
-    "AsymmetricMovement",
     "L1Movement",
     "L2Movement",
-    "SquaredMovement",
-    "SwitchFee",
     "TVMovement",
 ]
 
@@ -56,11 +53,14 @@ class Movement(Config, ABC):
     code: ClassVar[int | None] = None
     # The word that names it in Python, commands, sweeps and requests; its only required argument may be the weight.
     short_name: ClassVar[str | None] = None
-    # how comparators see it: as the norm of all of c delta (True), c from `stretch` along `axes`, or as a sum of up and down
+    # how optima are computed with it: as the norm of c delta (True), c from `stretch` along `axes`, or as a sum of up and down
     # `prices` of the coordinates (False); None where it is neither, or not known
     grouped: ClassVar[bool | None] = None
     # twice the step costs 2^degree times as much: 1 for norms, whose triangle inequality proofs need
     degree: ClassVar[float] = 1.0
+
+    # whether a decision changes by itself from round to round, as holdings do with prices
+    is_drifting: ClassVar[bool] = False
 
     subgradient: Callable[..., ArrayLike] | None = None
 
@@ -72,6 +72,11 @@ class Movement(Config, ABC):
 
     def __init__(self, weight: ArrayLike = 1.0) -> None:
         self._keep(weight=_check_prices(weight, "weight", "round"))
+
+    @property
+    def is_steady(self) -> bool:
+        """Whether all rounds have the same weight."""
+        return np.ndim(self.weight) == 0
 
     @property
     def is_fee(self) -> bool:
@@ -498,6 +503,8 @@ class DriftedMovement(Movement):
     array([0.  , 0.25, 0.  ])
     """
 
+    is_drifting: ClassVar[bool] = True
+
     relatives: Array
 
     def __init__(self, weight: ArrayLike = 1.0, *, relatives: ArrayLike) -> None:
@@ -645,7 +652,7 @@ class SwitchFee(Movement):
 
 
 def list_short_names() -> dict[str, type[Movement]]:
-    """Return the movements that one word names, yours among them.
+    """Return the movements that have a short name, your own included.
 
     Returns
     -------
@@ -690,20 +697,19 @@ def as_movement(movement: object, weight: ArrayLike = 1.0, *, drifting: bool = F
     >>> as_movement("tv", weight=5.0)
     TVMovement(weight=5.0)
     """
-    if isinstance(movement, DriftedMovement) and not drifting:
-        raise InvalidInput(
-            "A DriftedMovement depends on the rounds, so only run, run_batch, run_ahead and offline_optimum take it. "
-            "Use TVMovement here."
-        )
     if isinstance(movement, Movement):
+        if movement.is_drifting and not drifting:
+            raise InvalidInput(
+                "A DriftedMovement depends on the rounds, so only run, run_batch, run_ahead and offline_optimum take it. "
+                "Use TVMovement here."
+            )
         return movement
     short_names = list_short_names()
-    if isinstance(movement, str) and movement in short_names:
-        return short_names[movement](weight)
-    if isinstance(movement, str):
+    name = instance(movement, "movement", str, "a Movement such as L2Movement(1.0)")
+    if name not in short_names:
         names = ", ".join(map(repr, short_names))
         raise InvalidInput(f"movement must be a Movement or one of {names}, got {movement!r}.")
-    raise InvalidInput(f"movement must be a Movement such as L2Movement(1.0), got {movement!r}.")
+    return short_names[name](weight)
 
 
 def suit_movement(domain: ConvexSet, weight: ArrayLike = 1.0) -> Movement:

@@ -280,7 +280,7 @@ class ScaleFree(Schedule):
     @property
     def code(self) -> int | None:  # pyright: ignore[reportIncompatibleVariableOverride]
         """None where the weight changes from round to round."""
-        return codes.SCALE_FREE if isinstance(self.move_cost, float) else None
+        return codes.SCALE_FREE if np.ndim(self.move_cost) == 0 else None
 
     def _weight_after(self, t: int) -> float:
         """Return what a unit of the move costs that follows round t."""
@@ -310,7 +310,7 @@ class ScaleFree(Schedule):
 
 def _is_list(values: object) -> bool:
     """Return True if these are numbers in a list or an array."""
-    return isinstance(values, list | tuple) or (isinstance(values, np.ndarray) and values.ndim > 0)
+    return isinstance(values, list | tuple) or getattr(values, "ndim", 0) > 0
 
 
 def make_schedule(sigma: Schedule | float | None, learning_rate: float | None) -> Schedule:

@@ -34,7 +34,7 @@ ENSEMBLE = kl.SAder([GD, KLAZY])
 TRACE = kl.run(KLAZY, G, engine="step")
 EXPERTS = kl.run(ENSEMBLE, G, engine="step", record="experts")
 SHARES = kl.run(kl.GD(kl.Simplex(5), 2.0), G, engine="step")
-RELUCTANT = kl.run(kl.Reluctant(BALL, kl.L2Movement(), 2.0, 4.0), G, engine="step")
+RELUCTANT = kl.run(kl.contrib.Reluctant(BALL, kl.L2Movement(), 2.0, 4.0), G, engine="step")
 SQUARES = kl.QuadraticCosts(G)
 RUN_OF_SQUARES = kl.run(GD, SQUARES, engine="step")
 MIRROR = contrib.MirrorMemory(
@@ -122,7 +122,7 @@ FUNCTIONS = {
 
 LABELS = np.array([1.0, -1.0, 1.0, -1.0, 1.0, -1.0])
 COSTS = [
-    (kl.LinearCosts, {"g": G, "check": True}),
+    (kl.contrib.LinearCosts, {"g": G, "check": True}),
     (kl.QuadraticCosts, {"targets": G, "weight": np.ones(6)}),
     (kl.PinballCosts, {"demands": G, "short": np.ones(5), "excess": 0.5}),
     (kl.LogWealthCosts, {"relatives": np.exp(G)}),
@@ -130,7 +130,7 @@ COSTS = [
     (kl.contrib.LogisticCosts, {"features": G, "labels": LABELS}),
     (sequences.RegressionCosts, {"features": G, "outcomes": LABELS}),
     (sequences.DelayCosts, {"loads": np.exp(G), "energy": 1.0, "delay": 1.0}),
-    (kl.contrib.FilteredCosts, {"costs": kl.LinearCosts(G), "kernel": [0.5, 0.5]}),
+    (kl.contrib.FilteredCosts, {"costs": kl.contrib.LinearCosts(G), "kernel": [0.5, 0.5]}),
     (kl.CallableCosts, {"T": 3, "dim": 5, "value": lambda t, x: 0.0, "subgradient": lambda t, x: x}),
 ]
 CONFIGS = [

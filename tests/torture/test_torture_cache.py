@@ -207,7 +207,7 @@ def test_code_that_others_may_have_planted_is_not_run(what, how, folder):
     else:
         assert told.startswith("klazy cannot keep compiled kernels (")
         assert "planted" in file.read_bytes().decode("latin-1")  # it is left as it was
-        assert reason in (binding.find_obstacle() or "")
+        assert reason in (binding.find_cache_obstacle() or "")
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs a file of the superuser and another user")

@@ -194,7 +194,7 @@ def test_engines_agree_on_random_configurations():
         scale = 1.0
         if family == "LinearCosts":
             scale = 10.0 ** rng.uniform(-6.0, 6.0)
-            costs = kl.LinearCosts(scale * costs.arrays()[0])
+            costs = kl.contrib.LinearCosts(scale * costs.arrays()[0])
         s = scale * 10.0 ** rng.uniform(-1.0, 3.0)
         learner = PLAYERS[rng.integers(len(PLAYERS))](domain, draw_schedule(rng, s))
         options = {"movement": movement, "x0": domain.start}

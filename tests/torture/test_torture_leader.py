@@ -31,7 +31,11 @@ def draw_experts(rng: np.random.Generator, domain: kl.types.ConvexSet) -> list[k
 
 def draw_movement(rng: np.random.Generator) -> kl.types.Movement:
     weight = float(rng.choice([0.0, 0.01, 0.3, 5.0]))
-    kinds = [kl.L2Movement(weight), kl.L1Movement(weight), kl.AsymmetricMovement(weight, up=2.0, down=0.3)]
+    kinds = [
+        kl.L2Movement(weight),
+        kl.L1Movement(weight),
+        kl.contrib.AsymmetricMovement(weight, up=2.0, down=0.3),
+    ]
     return kinds[rng.integers(3)]
 
 
@@ -61,7 +65,7 @@ def test_a_guarded_leader_keeps_its_bound_after_every_round():
         rng = np.random.default_rng(seed)
         domain = SETS[rng.integers(len(SETS))]
         caution = float(rng.choice([0.0, 0.25, 1.0]))
-        learner = kl.Leader(draw_experts(rng, domain), draw_movement(rng), caution=caution)
+        learner = kl.contrib.Leader(draw_experts(rng, domain), draw_movement(rng), caution=caution)
         T = int(rng.integers(20, 120))
         kind = int(rng.integers(5))
         scale = 10.0 ** rng.uniform(-2, 2)

@@ -11,6 +11,7 @@ import math
 import numbers
 import os
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -62,7 +63,7 @@ def real_array(values: ArrayLike, name: str, *, limit: float = LARGEST) -> Array
     if array.dtype.kind not in "fiu":
         raise InvalidInput(f"{name} must contain real numbers, got an array of dtype {array.dtype}.")
     if array.dtype != np.float64 or not array.flags.c_contiguous:
-        with np.errstate(over="ignore"):  # a long double beyond float64 becomes inf, which is found below
+        with np.errstate(over="ignore"):  # A long double beyond float64 becomes inf, which is found below.
             array = np.array(array, dtype=np.float64, order="C")
     if limit < math.inf and not is_within(array, limit):
         raise _reject_entry(array, name, limit)
@@ -82,7 +83,8 @@ def _reject_entry(array: Array, name: str, limit: float) -> InvalidInput:
 
 def hides_entries(values: Any) -> bool:
     """Return True for a masked array, or a list of some, with masked entries: NumPy would use the hidden numbers."""
-    masked_arrays = sys.modules.get("numpy.ma")  # without it there are none, and to import it takes time
+    # If the module was never imported, there are no masked arrays; importing it takes time.
+    masked_arrays = sys.modules.get("numpy.ma")
     if masked_arrays is None:
         return False
     kind = masked_arrays.MaskedArray
@@ -185,7 +187,7 @@ def size(value: Any, name: str, remedy: str = "", *, least: int = 1) -> int:
 
 
 def check_flag(value: Any, name: str) -> bool:
-    """Return True or False; reject what merely counts as one of them."""
+    """Return True or False; reject values such as 0 or "yes"."""
     if not isinstance(value, bool | np.bool_):
         raise InvalidInput(f"{name} must be True or False, got {value!r}.")
     return bool(value)
@@ -218,6 +220,13 @@ def instance(value: Any, name: str, kind: type[Kind], wanted: str, remedy: str =
     return value
 
 
+def filled_list(values: Any, name: str, wanted: str) -> tuple[Any, ...]:
+    """Return the members of a list that is not empty; ``wanted`` says of what: "such as [Box(0, 1), Simplex(3)]"."""
+    if not isinstance(values, Sequence) or not values:
+        raise InvalidInput(f"{name} must be a list {wanted}, got {values!r}.")
+    return tuple(values)
+
+
 def one_of(value: str, name: str, allowed: tuple[str, ...]) -> str:
     """Return ``value`` if it is one of the allowed words."""
     if not isinstance(value, str) or value not in allowed:
@@ -229,6 +238,6 @@ def one_of(value: str, name: str, allowed: tuple[str, ...]) -> str:
 
 def freeze(array: Array) -> Array:
     """Return a read-only copy, for arrays that belong to a configuration."""
-    copy = array + 0.0  # which also turns -0.0 into 0.0, so that equal configurations read the same
+    copy = array + 0.0  # Adding zero turns -0.0 into 0.0, so that equal configurations read the same.
     copy.setflags(write=False)
     return copy

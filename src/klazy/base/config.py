@@ -37,7 +37,7 @@ class Config:
     """
 
     _rests_on: ClassVar[dict[str, str]] = {}
-    # Arguments that are another way to write one, and that one: only it is stored.
+    # Arguments that are another way to write one of the others, which alone is stored.
     _alternatives: ClassVar[dict[str, str]] = {}
 
     def __init_subclass__(cls, **options: Any) -> None:

@@ -12,7 +12,7 @@ OWN_MODULES = "KLAZY_IMPORT"
 
 
 def list_own_modules() -> list[str]:
-    """List the modules that the command was told to import."""
+    """List the modules that --import or the environment names."""
     names = os.environ.get(OWN_MODULES, "").split(",")
     return [name.strip() for name in names if name.strip()]
 

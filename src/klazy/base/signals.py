@@ -19,7 +19,7 @@ def end_at_signals() -> None:
     sender.setblocking(False)
     signal.set_wakeup_fd(sender.detach())
     signal.signal(signal.SIGTERM, _leave_to_thread)
-    # SIGINT may be ignored, as it is after nohup.
+    # Leave SIGINT ignored if it is, as after nohup.
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, _leave_to_thread)
     Thread(target=_end_at_signal, args=(receiver,), daemon=True).start()

@@ -9,11 +9,11 @@ from klazy.base.checks import Array
 from klazy.base.html import format_number, load_macros
 
 SPARK_SIZE = (240.0, 72.0)
-# Of a chart for a desk and of one for a phone. A page has both and shows one of them.
+# Sizes of a chart on a wide screen and on a phone. A page contains both and shows one.
 CHART_SIZES = {"broad": (652.0, 224.0), "narrow": (272.0, 204.0)}
 SPARK_POINTS = 120
 CHART_POINTS = 400
-# Places of a chart at which a browser shows the values.
+# Columns of a chart over which a browser shows the values.
 HOVER_PLACES = 120
 PIXELS_PER_TICK = 90
 # Longer side of a set's outline, in pixels.

@@ -139,7 +139,7 @@ def _examine_cache() -> dict[str, Any]:
         from klazy.kernels import binding
     except ImportError as failed:
         return found | {"obstacle": str(failed)}
-    found["obstacle"] = binding.find_obstacle()
+    found["obstacle"] = binding.find_cache_obstacle()
     try:
         found["folder"] = str(binding.cache_folder())
         files = binding.list_kernels()

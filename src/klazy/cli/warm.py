@@ -67,12 +67,12 @@ def warm(
       klazy warm --learner auto --domain simplex --dim 3 --dim 7 --runs
       klazy warm --json
     """  # fmt: skip
-    from klazy.kernels.binding import cache_folder, find_obstacle, list_kernels
+    from klazy.kernels.binding import cache_folder, find_cache_obstacle, list_kernels
 
     jobs = list(_list_agents(agents or []))
     if not agents or learner or domain or dim:
         jobs += _list_common(learner or COMMON[0], domain or COMMON[1], dim or [SHARED_DIM], runs)
-    obstacle = find_obstacle()
+    obstacle = find_cache_obstacle()
     if obstacle is not None:
         raise InvalidInput(f"Kernels cannot be stored in {cache_folder()}: {obstacle}. S{CACHE_REMEDY[1:]}.")
     done = []

@@ -32,7 +32,7 @@ from klazy.contrib.lookahead import (
     RecedingHorizon,
     run_ahead,
 )
-from klazy.costs import FilteredCosts, HingeCosts, LogisticCosts
+from klazy.costs import FilteredCosts, HingeCosts, LinearCosts, LogisticCosts
 from klazy.families import Hinge, Logistic, WeightedQuadratic
 from klazy.game.discrete import sample_actions, sample_whole
 from klazy.game.game import Game
@@ -41,18 +41,31 @@ from klazy.learners.autoregressive import Autoregressive
 from klazy.learners.bandit import Bandit
 from klazy.learners.better import BetterOfTwo
 from klazy.learners.delayed import Delayed
+from klazy.learners.leader import Leader
 from klazy.learners.patient import Patient
 from klazy.learners.planning import Planning
 from klazy.learners.presets import ader, ensemble_auto, scream
+from klazy.learners.reluctant import Reluctant
 from klazy.learners.seasonal import Seasonal
-from klazy.movement import DriftedMovement, ImpactMovement, MahalanobisMovement, WeightedL2Movement
+from klazy.learners.thumb import FollowTheLeader, Periodic
+from klazy.movement import (
+    AsymmetricMovement,
+    DriftedMovement,
+    ImpactMovement,
+    MahalanobisMovement,
+    SquaredMovement,
+    SwitchFee,
+    WeightedL2Movement,
+)
 from klazy.sets.balls import Space
 from klazy.theory.bounds import coin_betting_bound
 
 # Learners.
 __all__ = ["Bandit", "CoinBetting", "Delayed", "MirrorMemory", "Patient"]
-# Experts of auto that forecast.
-__all__ += ["Autoregressive", "Planning", "Seasonal"]
+# What auto is made of: experts that forecast, and the learner that follows one of them.
+__all__ += ["Autoregressive", "Leader", "Planning", "Reluctant", "Seasonal"]
+# Rules of thumb that are rarely the best.
+__all__ += ["FollowTheLeader", "Periodic"]
 # Geometries of MirrorMemory.
 __all__ += ["Entropy", "Geometry"]
 # Learners around learners.
@@ -63,8 +76,17 @@ __all__ += ["ader", "ensemble_auto", "scream"]
 # A set.
 __all__ += ["Space"]
 # Costs.
-__all__ += ["FilteredCosts", "Hinge", "HingeCosts", "Logistic", "LogisticCosts", "WeightedQuadratic"]
+__all__ += [
+    "FilteredCosts",
+    "Hinge",
+    "HingeCosts",
+    "LinearCosts",
+    "Logistic",
+    "LogisticCosts",
+    "WeightedQuadratic",
+]
 # Movements.
+__all__ += ["AsymmetricMovement", "SquaredMovement", "SwitchFee"]
 __all__ += ["DriftedMovement", "ImpactMovement", "MahalanobisMovement", "WeightedL2Movement"]
 # Baselines that look ahead.
 __all__ += ["GOBD", "OBD", "RHGD", "ROBD"]

@@ -26,7 +26,7 @@ from klazy.hindsight.optimum import GapNotReached
 from klazy.hindsight.problem import has_steps
 from klazy.learners.base import check_domain
 from klazy.learners.sader import harmonic_prior
-from klazy.movement import DriftedMovement, Movement
+from klazy.movement import Movement
 from klazy.sets import Box, ConvexSet
 from klazy.sets.base import check_bounded
 
@@ -517,7 +517,7 @@ class LookAheadSAder(LookAhead):
         """
         weight = float(movement.weights(T).max()) * movement.lipschitz(self.domain.dim)
         D = self.domain.scale
-        is_norm = movement.degree == 1.0 and not isinstance(movement, DriftedMovement)
+        is_norm = movement.degree == 1.0 and not movement.is_drifting
         if not 0.0 < weight < np.inf or not is_norm:
             raise InvalidInput(
                 f"movement must be a norm at a price above 0, got {movement!r}. Use L2Movement()."

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from klazy.base.checks import InvalidInput, integer, one_of, positive
+from klazy.base.checks import InvalidInput, instance, integer, one_of, positive
 from klazy.base.install import explain_missing
 from klazy.datasets.sources import SOURCES, Provenance
 
@@ -65,8 +65,7 @@ def flights(
     hours = integer(hours, "hours")
     if 24 % hours:
         raise InvalidInput(f"hours must be 1, 2, 3, 4, 6, 8, 12 or 24, got {hours}.")
-    if not isinstance(carriers, Iterable):
-        raise InvalidInput(f"carriers must be a list such as ['UA', 'DL'], got {carriers!r}.")
+    instance(carriers, "carriers", Iterable, "a list such as ['UA', 'DL']")
     carriers = [one_of(carrier, "carrier", CARRIERS) for carrier in carriers]
     if not carriers or len(set(carriers)) < len(carriers):
         raise InvalidInput(f"carriers must have at least one carrier, and each of them once, got {carriers}.")

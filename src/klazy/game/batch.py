@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from klazy.base.checks import Array, InvalidInput
+from klazy.base.checks import Array, InvalidInput, filled_list
 from klazy.costs import Costs, as_costs
 from klazy.game.device import choose_device, find_gpu_obstacle, play_learners
 from klazy.game.game import Game, check_family, check_player, count_workers
@@ -24,7 +24,7 @@ from klazy.kernels.layout import MANY, fill_lanes, find_missing_part, lay_blocks
 from klazy.learners import Learner
 from klazy.movement import Movement
 
-# Pieces of the work for each thread: a thread that is done takes the next.
+# Pieces of work per thread: a thread that is done takes the next piece.
 _PIECES = 4
 
 
@@ -122,8 +122,7 @@ def run_batch(
     [44.623, 64.083, 42.643]
     """
     chosen = choose_device(device)
-    if not isinstance(learners, Sequence) or not learners:
-        raise InvalidInput(f"learners must be a list such as [GD(L2Ball(5), 1.0)], got {learners!r}.")
+    filled_list(learners, "learners", "such as [GD(L2Ball(5), 1.0)]")
     sequences = list_sequences(learners, costs)
     workers = count_workers(jobs)
     # One sequence to a thread, if there are several.
@@ -232,7 +231,7 @@ class _Runs:
         beside = np.flatnonzero(lanes | done)
         lost = beside[~np.isfinite(self.sums[beside]).all(axis=(1, 2))]
         if lost.size:
-            # Before each of them is played again: run knows what to say of costs that are not finite.
+            # Search the costs first. The runs are then played again one by one, so that run reports what it finds.
             self.costs.check_finite()
         others = np.flatnonzero((ways == "runs") & ~done)
         self._play_runs(np.concatenate((others, lost)))
@@ -242,7 +241,7 @@ class _Runs:
         """Return how a learner is played on the CPU: as one of several lanes, by rows, or alone."""
         if is_short(learner, self.costs, len(self.learners)):
             return "rows"
-        # By default a learner may pay for moving what no other pays.
+        # Without a movement of the batch, each learner pays for its own.
         if (self.given is not None or learner.own_movement == self.movement) and self._has_lanes(learner):
             return "lanes"
         if not knows_rows(learner, self.costs):
@@ -333,7 +332,7 @@ class _Runs:
         """Call a kernel, and store the sums of its runs."""
         *_, blocks, marks = given
         curves = np.empty((len(blocks), len(marks), 2, LANES))
-        # Sums that are not finite are found later.
+        # Sums that are not finite are found by the caller.
         with np.errstate(all="ignore"):
             kernel(*given, curves)
         sums = curves.transpose(0, 3, 1, 2).reshape(-1, len(marks), 2)

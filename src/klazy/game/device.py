@@ -21,8 +21,8 @@ from klazy.kernels.rules import RULES
 from klazy.movement import Movement
 
 DEVICES = ("cpu", "cuda", "auto")
-LARGEST_DIM = 64  # for which there are GPU kernels
-MOST_EXPERTS = 512  # in an ensemble: each has a thread
+LARGEST_DIM = 64  # the largest dimension with GPU kernels
+MOST_EXPERTS = 512  # most experts of an ensemble, each of which has a thread
 # Bytes of the sequences and sums of one piece on the GPU; there are two pieces.
 PIECE_BYTES = 1 << 29
 PIECE_ROUNDS = 4e10  # learner-rounds of a piece: a fraction of a second
@@ -171,7 +171,7 @@ def cut_grid(grid: Grid) -> Iterator[_Piece]:
 
 def _list_runs(grid: Grid, some: np.ndarray) -> Iterator[tuple[_Launch, np.ndarray]]:
     """Yield the launches of these learners, which play alone, and the learners of each in their order."""
-    from klazy.kernels.cuda_batch import THREADS, runs_kernel
+    from klazy.kernels.cuda_batch import BLOCK_THREADS, runs_kernel
 
     if not some.size:
         return
@@ -187,7 +187,10 @@ def _list_runs(grid: Grid, some: np.ndarray) -> Iterator[tuple[_Launch, np.ndarr
         )  # fmt: skip
         size = codes.FIELDS + (1 + width) * d
         shared = {"weights": weights, "program": program, "rows": rows[order, :size], "marks": grid.marks}
-        yield _Launch(kernel, {"d": d, "offset": kind.offset}, shared, THREADS, THREADS), some[order]
+        yield (
+            _Launch(kernel, {"d": d, "offset": kind.offset}, shared, BLOCK_THREADS, BLOCK_THREADS),
+            some[order],
+        )
 
 
 def _list_ensembles(grid: Grid, some: np.ndarray) -> Iterator[tuple[_Launch, np.ndarray]]:
@@ -227,7 +230,7 @@ def _cut_launches(grid: Grid, launches: Iterator[tuple[_Launch, np.ndarray]]) ->
     T = int(grid.marks[-1])
     for launch, members in launches:
         per_block = launch.per_block
-        # A run of an ensemble takes a whole block of threads.
+        # An ensemble occupies a whole block of threads.
         most = _count_places(T * launch.threads // per_block, len(grid.marks), launch.own or 0)
         room = PIECE_BYTES // (2 * T * launch.numbers["d"] * 8) + 1  # sequences
         rank = np.full(len(grid.learners), -1)
@@ -269,7 +272,7 @@ def play_pieces(pieces: Iterator[_Piece]) -> Iterator[PieceSums]:
         memory = DeviceMemory()
         begun = (_Playing(piece, memory, memory.stream(number)) for number, piece in enumerate(pieces))
         for playing, _next in pairwise(chain(begun, (None,))):
-            assert playing is not None  # only the last one has no next
+            assert playing is not None  # Only the last piece has no next one.
             yield playing.collect()
     except name_failures() as failed:
         lines = str(failed).strip().splitlines() or [type(failed).__name__]

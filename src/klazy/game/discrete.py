@@ -57,7 +57,7 @@ def sample_actions(trace: Trace[Any], seed: Any) -> NDArray[np.int64]:
 def _draw_actions(x: Array, rng: "np.random.Generator") -> NDArray[np.int64]:
     """Draw actions with these probabilities, scaled to sum 1, by the maximal coupling of neighbours."""
     gain = np.maximum(np.diff(x, axis=0, prepend=0.0), 0.0)
-    # If nothing gained, an action lost by rounding alone. Then it draws from all of x.
+    # If no action gained, the drawn one lost only by rounding. Then draw from all of x.
     gained = gain.any(axis=1, keepdims=True)
     heap = np.where(gained, gain, x).cumsum(axis=1)
     hold = np.zeros_like(x)
@@ -70,7 +70,7 @@ def _draw_actions(x: Array, rng: "np.random.Generator") -> NDArray[np.int64]:
     a = 0
     for t, (held, drawn) in enumerate(zip(to_hold.tolist(), to_draw.tolist(), strict=True)):
         if held >= hold[t, a]:
-            # The first entry above ``drawn`` belongs to an action that gained.
+            # The first entry above ``drawn`` belongs to an action that gained probability.
             a = heap[t].searchsorted(drawn, side="right")
         actions[t] = a
     return actions

@@ -127,7 +127,7 @@ class Game:
 
 def check_family(learner: Learner[Any], costs: Costs) -> None:
     """Reject costs whose rows this learner does not understand."""
-    # A learner without a family takes gradients, which all costs have.
+    # A learner without a family takes gradients, and all costs have them.
     if learner.family is not None and not learner.understands(costs.family):
         raise InvalidInput(f"costs must be of the learner's family, {learner.family}, got {costs}.")
 

@@ -199,12 +199,9 @@ def check_comparator(
     u: ArrayLike | Optimum | BestFixed, trace: Trace[Any], domain: ConvexSet | None
 ) -> Array:
     """Return a comparator of a run as one point per round, of shape (T, d), or reject it."""
-    if isinstance(u, Optimum):
-        u = u.u
-    elif isinstance(u, BestFixed):
-        u = u.x
-    is_sequence = count_axes(u) == 2
-    points = rows(u, "u", trace.dim, trace.T) if is_sequence else vector(u, "u", trace.dim)
+    given: Any = getattr(u, "u", u)
+    is_sequence = count_axes(given) == 2
+    points = rows(given, "u", trace.dim, trace.T) if is_sequence else vector(given, "u", trace.dim)
     if domain is not None and (domain.violation(points) > TOLERANCE).any():
         raise InvalidInput(f"u must be in {domain!r}, got a point outside. Use domain.project(u).")
     return np.broadcast_to(points, (trace.T, trace.dim))

@@ -24,7 +24,7 @@ from klazy.game.plan import split_sequences
 from klazy.game.trace import Totals, Trace
 from klazy.kernels.codes import code_of
 from klazy.kernels.layout import find_missing_part, layout_of
-from klazy.learners import Bandit, Delayed, Learner
+from klazy.learners import Learner
 from klazy.learners.base import S, State, is_finite
 from klazy.live.guards import Guards
 from klazy.movement import Movement
@@ -210,7 +210,7 @@ def _check_hints(learner: Learner[Any], game: Game, hints: Any) -> Array:
 
 def _learns_from_values(learner: Learner[Any], feedback: Any) -> bool:
     """Return True if a run shows the costs of points only, or reject feedback that this learner cannot learn from."""
-    is_bandit = isinstance(learner, Bandit)
+    is_bandit = learner.learns_from_values
     if feedback is None:
         return is_bandit
     one_of(feedback, "feedback", FEEDBACK)
@@ -223,7 +223,7 @@ def _learns_from_values(learner: Learner[Any], feedback: Any) -> bool:
 
 def _check_delays(learner: Learner[Any], game: Game, delays: Any) -> Array:
     """Return the delay of each round, of shape (T,), or reject them."""
-    if not isinstance(learner, Delayed):
+    if not learner.takes_delays:
         raise InvalidInput(f"delays are for a Delayed learner, got {learner!r}. Use Delayed(learner).")
     return check_delays(delays, game.costs.T)
 
@@ -321,7 +321,7 @@ def play_compiled(learner: Any, game: Game, state: Any, record: str, hints: Arra
         hints_given.append(np.zeros((1, costs.dim)) if hints is None else hints)
     memory = layout.pack(state)
     kernel = layout.sequence_kernel(code_of(costs))
-    # The kernel reports numbers that are not finite, and they are rejected below.
+    # The kernel reports costs that are not finite; they are rejected below.
     with np.errstate(all="ignore"):
         bad = kernel(
             *costs.arrays(), *hints_given, game.movement.code, game.weights, game.movement.prices(costs.dim),

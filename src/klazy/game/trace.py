@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from klazy.show import Figure
 
 TRACE_FORMAT = 2  # The format of the files of Trace.save; format 1 did not name its arrays.
-# Fields that a file holds as they are.
+# Fields that are saved unchanged.
 _SAVED = ("learner", "engine", "record", "T", "dim", "totals", "columns")
 STILL = 1e-12  # a coordinate that changes by no more has not moved
 COMPARED_TOGETHER = 4096  # rounds that are compared together, so that they stay in the processor's cache
@@ -182,12 +182,12 @@ class Trace(Generic[S]):
 
     @property
     def leader(self) -> np.ndarray:
-        """Which expert a :class:`~klazy.Leader` follows, counted from 0, of shape (T,)."""
+        """Which expert a :class:`~klazy.contrib.Leader` follows, counted from 0, of shape (T,)."""
         return self._recorded("leader", "experts").astype(int)
 
     @property
     def guarding(self) -> np.ndarray:
-        """Whether the guard of a :class:`~klazy.Leader` played the ensemble, of shape (T,)."""
+        """Whether the guard of a :class:`~klazy.contrib.Leader` played the ensemble, of shape (T,)."""
         return self._recorded("guarding", "experts").astype(bool)
 
     def _recorded(self, name: str, needed: str) -> Array:

@@ -18,10 +18,10 @@ from klazy.hindsight.optimum import Optimum
 from klazy.hindsight.problem import Problem
 from klazy.hindsight.splitting import Progress
 
-MOST_PROGRAMMES = 400  # each is larger than the one before
-IDLE = 15  # programmes in a row in which a tangent had no part, after which it is dropped
+MOST_PROGRAMMES = 400  # linear programmes at most, as each is larger than the one before
+IDLE = 15  # A tangent without a part in this many programmes in a row is dropped.
 HALFWAY = 0.5
-OUTSIDE = 1e-9  # relative to the set's size, from which on a solution is cut off
+OUTSIDE = 1e-9  # A solution farther outside than this share of the set's size is cut off.
 
 
 def _slope_of_step(problem: Problem, delta: Array) -> Array:
@@ -30,7 +30,7 @@ def _slope_of_step(problem: Problem, delta: Array) -> Array:
     if movement.subgradient is not None:
         return vector(movement.subgradient(delta), "subgradient", problem.dim)
     if not movement.grouped:
-        # It is of degree 3/2.
+        # This is the movement of degree 3/2.
         return 1.5 * problem.prices * np.sign(delta) * np.sqrt(np.abs(delta))
     axes = movement.axes()
     along = delta if axes is None else delta @ axes
@@ -83,7 +83,7 @@ class _Bundle:
         self._cuts[shares > 0.0, 2] = now
         rounds = self.rounds
         total = np.bincount(rounds, shares, self.T)
-        # A round in which no share is left takes its first tangent.
+        # A round without shares uses its first tangent.
         empty = np.flatnonzero(total <= 0.0)
         first = np.searchsorted(np.sort(rounds), empty)
         shares[np.argsort(rounds, kind="stable")[first]] = 1.0
@@ -109,7 +109,9 @@ class _Planes:
         self.high = ends[d:].diagonal()
         across = problem.domain.lowest(np.vstack((np.ones(d), -np.ones(d)))).sum(axis=1)
         flat = abs(across[1] - across[0]) <= OUTSIDE * problem.domain.scale
-        self.total = float(across.mean()) if flat else None  # what all points of the set sum to
+        self.total = (
+            float(across.mean()) if flat else None
+        )  # the sum of the coordinates, if it is the same for all points
 
     def look(self, u: Array, now: int) -> None:
         """Add the tangents at a sequence."""
@@ -135,7 +137,7 @@ class _Planes:
         n = T * d
         priced = problem.grouped is False
         longest = np.empty(0)
-        more = 2 * n if priced else T  # variables after the sequence and what its rounds cost
+        more = 2 * n if priced else T  # variables after those of the sequence and of the rounds' costs
         cost = np.concatenate((np.zeros(n), np.ones(T), np.zeros(more)))
         low = np.concatenate((np.tile(self.low, T), np.full(T + more, -np.inf)))
         high = np.concatenate((np.tile(self.high, T), np.full(T + more, np.inf)))
@@ -153,7 +155,7 @@ class _Planes:
             equal.append([kron(eye_array(T), np.ones((1, d))), csr_array((T, T)), csr_array((T, more))])
             sums.append(np.full(T, self.total))
         if priced:
-            # A step is a rise less a fall.
+            # A step is written as a rise minus a fall.
             prices = problem.prices.reshape(2, 1, d)
             cost[n + T :] = (problem.weights[:, None] * prices).ravel()
             low[n + T :] = 0.0
@@ -234,7 +236,7 @@ def cut_optimum(problem: Problem, gap: float, iterations: int, progress: Progres
 
 
 def add_up(costs: Costs | ArrayLike) -> CallableCosts:
-    """Add all rounds up to one."""
+    """Sum all rounds into one."""
     rounds = as_costs(costs)
 
     def value(_: int, x: Array) -> float:

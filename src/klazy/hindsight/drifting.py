@@ -11,6 +11,7 @@ given x the value is linear in s, so no less than at one of the two ends that s 
 """
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -44,8 +45,7 @@ def drifted_optimum(
     game: Game, domain: ConvexSet, gap: float, iterations: int, progress: Progress | None
 ) -> Optimum:
     """Find a cheap sequence, with a certified bound, for a game whose movement drifts."""
-    movement = game.movement
-    assert isinstance(movement, DriftedMovement)
+    movement: Any = game.movement
     is_linear = _check(game, domain, movement)
     plain = Problem(replace(game, movement=TVMovement(movement.weight)), domain)
     found, at = iterate(plain, gap / 3.0, iterations, progress=progress)
@@ -90,7 +90,7 @@ def _let_drift(u: Array, relatives: Array, domain: ConvexSet) -> Array:
 
 
 def _bound(problem: Problem, relatives: Array, mu: Array, is_linear: bool) -> float:
-    """Add up every round's least value on a simplex, less an allowance for rounding."""
+    """Sum the least value of every round on a simplex, minus a bound on rounding errors."""
     after = np.concatenate((mu[1:], np.zeros((1, problem.dim))))
     (total,) = problem.domain.parameters().tolist()
     slopes = mu + problem.costs.arrays()[0] if is_linear else mu
@@ -105,7 +105,7 @@ def _bound(problem: Problem, relatives: Array, mu: Array, is_linear: bool) -> fl
 
 
 def _bound_capped(problem: Problem, relatives: Array, mu: Array, u: Array, is_linear: bool) -> float:
-    """Add up every round's least value on a capped simplex, with tangents of the costs at a sequence ``u``."""
+    """Sum the least value of every round on a capped simplex, with tangents of the costs at a sequence ``u``."""
     domain = problem.domain
     total = float(u[0].sum())
     after = np.concatenate((mu[1:], np.zeros((1, problem.dim))))

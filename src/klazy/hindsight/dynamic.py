@@ -133,7 +133,7 @@ def relax(come: Array, up: float, down: float, rise: int | None = None, fall: in
 
 
 def _find_least(values: Array, count: int | None) -> Array:
-    """Return for each number the least of it and ``count`` before it, by default all."""
+    """Return for each entry the least of itself and the ``count`` entries before it, by default of all of them."""
     if count is None or count >= len(values) - 1:
         return np.minimum.accumulate(values)
     from scipy.ndimage import minimum_filter1d
@@ -213,7 +213,7 @@ def _solve_coordinate(game: Game, domain: Any, i: int, limits: Array, held: np.n
         return np.where((step > rise) | (step < -fall), np.inf, 0.0)
 
     rise, fall = limits.reshape(2, -1)[:, i]
-    # More than there are numbers is no limit.
+    # A limit above the number of integers has no effect.
     most = np.floor(np.minimum((rise, fall), len(values))).astype(int).tolist()
     has_prices = _has_prices(game.movement)
     pairs = np.empty((0, 0)) if has_prices else price(values[:, None], values)

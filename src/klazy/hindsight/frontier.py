@@ -16,7 +16,17 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from klazy import show
-from klazy.base.checks import Array, InvalidInput, integer, non_negative, number, positive, real_array, vector
+from klazy.base.checks import (
+    Array,
+    InvalidInput,
+    instance,
+    integer,
+    non_negative,
+    number,
+    positive,
+    real_array,
+    vector,
+)
 from klazy.costs import Costs
 from klazy.game.game import Game
 from klazy.hindsight.offline import solve
@@ -31,7 +41,7 @@ if TYPE_CHECKING:
     from klazy.show import Figure
 
 
-# A length next to none, where the bound of the best fixed point says nothing.
+# The smallest positive length: at zero the best fixed point has a bound, beyond it has none.
 TINY = float(np.finfo(np.float64).tiny)
 
 
@@ -160,8 +170,7 @@ class Frontier:
 
 def _check_places(places: Any) -> dict[str, tuple[float, float]]:
     """Check points to mark, by label."""
-    if not isinstance(places, Mapping):
-        raise InvalidInput(f"places must be a dict such as {{'mine': (1.0, -2.0)}}, got {places!r}.")
+    instance(places, "places", Mapping, "a dict such as {'mine': (1.0, -2.0)}")
     named = {}
     for label, place in places.items():
         x, y = vector(place, f"places[{label!r}]", 2).tolist()
@@ -214,7 +223,7 @@ def frontier(
     points = integer(points, "points")
     search = Search(costs, domain, movement, 0.1 * gap, iterations)
     saved = search.vertices[0].hitting - search.vertices[-1].hitting
-    search.problem.size = saved  # nothing on the curve needs to be known better than a part of that
+    search.problem.size = saved  # Errors on the curve count relative to this.
     while len(search.solved) < points:
         chords = search.chords()
         errors = [search.error(i) for i in chords]
@@ -316,7 +325,7 @@ class Search:
         self.iterations = integer(iterations, "iterations")
         try:
             fixed = best_fixed(self.problem.costs, domain, gap=gap, iterations=iterations)
-        except GapNotReached as stopped:  # its bound is valid, only less tight
+        except GapNotReached as stopped:  # The bound is valid, only less tight.
             fixed = stopped.best
         still = np.tile(fixed.x, (self.problem.T, 1))
         bound = -np.inf if self.problem.free else fixed.lower_bound  # else one may move at no length
@@ -332,7 +341,7 @@ class Search:
         self.used += found.iterations
         _, length = self.problem.paid(found.u)
         if self.problem.is_linear:
-            point = None  # it would not be started from
+            point = None  # Linear costs start elsewhere.
         self.solved.append(Vertex(weight, length, found.hitting, found.lower_bound, found.u, point))
         self.tried.add(weight)
         self.vertices = _hull(self.solved)

@@ -17,7 +17,7 @@ from klazy.hindsight.dynamic import exact_optimum, is_exact, whole_optimum
 from klazy.hindsight.optimum import GapNotReached, Optimum
 from klazy.hindsight.problem import Problem, check_bounded_set, check_limits, hold_first, needs_cuts
 from klazy.hindsight.splitting import Point, Progress, iterate
-from klazy.movement import DriftedMovement, Movement
+from klazy.movement import Movement
 from klazy.sets import ConvexSet
 
 ITERATIONS = 20_000
@@ -120,7 +120,7 @@ def offline_optimum(
     if progress is not None and not callable(progress):
         raise InvalidInput(f"progress must be a function progress(iteration, gap), got {progress!r}.")
     game.costs.check_finite()
-    is_drifting = isinstance(game.movement, DriftedMovement)
+    is_drifting = game.movement.is_drifting
     if integers and is_drifting:
         raise InvalidInput("Integers and a DriftedMovement do not go together. Use TVMovement(...).")
     limits = check_limits(ramp, domain.dim)
@@ -157,10 +157,9 @@ def find_obstacle(
 ) -> str:
     """Explain why the optimum with a ``"ramp"`` or a ``"lead"`` is not known for these parts; "" if it is."""
     has_prices = movement.grouped is False and movement.degree == 1.0
-    is_drifting = isinstance(movement, DriftedMovement)
     if integers and not is_exact(costs, domain, movement):
         return f"A {limit} of integers needs a Box and costs by coordinate, got {domain!r} and {costs!r}."
-    if is_drifting or (not has_prices and (limit == "ramp" or needs_cuts(costs, movement))):
+    if movement.is_drifting or (not has_prices and (limit == "ramp" or needs_cuts(costs, movement))):
         known = "L1Movement, TVMovement or AsymmetricMovement"
         return f"A {limit} needs a movement with prices of each coordinate ({known}), got {movement!r}."
     return ""

@@ -12,7 +12,7 @@ from klazy.families import Minorant
 from klazy.game.game import Game
 from klazy.hindsight.optimum import EPS, Optimum
 from klazy.kernels import codes
-from klazy.movement import DriftedMovement, Movement, SwitchFee
+from klazy.movement import Movement
 from klazy.sets import ConvexSet
 from klazy.sets.base import check_bounded
 
@@ -64,7 +64,7 @@ class Problem:
         self.limits = np.full(2 * self.dim, np.inf) if limits is None else limits
         self.is_limited = bool(np.isfinite(self.limits).any())
         self.held = hold_first(self.T, lead, self.x0)
-        # Whether steps have limits of any kind, so that sequences must be brought within them.
+        # Whether steps are limited at all, so that sequences must be changed to obey the limits.
         self.is_tied = self.is_limited or lead > 0
         self.before = np.zeros(self.dim) if self.x0 is None else self.x0
         self.origin = self.turn(self.before)
@@ -82,7 +82,7 @@ class Problem:
             return movement.grouped if is_plain else None
         if not is_known:
             message = f"movement must be one of {MOVEMENTS}, got {movement!r}."
-            if not isinstance(movement, SwitchFee | DriftedMovement):
+            if not movement.is_fee and not movement.is_drifting:
                 message += " If it is convex, give it a method subgradient(delta) for offline_optimum."
             raise InvalidInput(message)
         return movement.grouped
@@ -102,11 +102,11 @@ class Problem:
 
     @property
     def is_merged(self) -> bool:
-        """True if a proximal step of the costs and that of the set are one: Proj(shrink a + shift)."""
+        """Whether costs and set have one proximal step together, Proj(shrink a + shift)."""
         return self.costs.family is not None and self.costs.family.has_affine
 
     def affine(self, r: float) -> tuple[Array, Array]:
-        """Give the shrink and the shift of a step that is merged; else those of none."""
+        """Return shrink and shift of a merged step; those of no step if it is not merged."""
         if not self.is_merged:
             return np.ones(1), np.zeros((0, self.dim))
         shrink, shift = self.costs.family.affine(self.costs.data, r)
@@ -123,7 +123,7 @@ class Problem:
 
     @property
     def ties(self) -> Array:
-        """What ties a round to the one before it in the splitting method: its weight, or a limit where moving costs nothing."""
+        """What ties a round to the last one in the splitting method: its weight, or a limit where moving is free."""
         if not self.is_tied:
             return self.weights
         ties = np.where(self.weights > 0.0, self.weights, 1.0)
@@ -155,7 +155,7 @@ class Problem:
 
     @cached_property
     def steepness(self) -> float:
-        """The mean norm of the costs' gradients at the start of the set; zero where they have none."""
+        """The mean norm of the costs' gradients at the start of the set; zero where there are none."""
         start = self.domain.start
         family = self.costs.family
         if family is None:
@@ -227,10 +227,10 @@ class Problem:
 
     def conjugate(self, mu: Array) -> float:
         """Return by how much <mu_t, z_t> can exceed the cost of all steps z_t; zero where that is a norm without limits."""
-        # A step that is held is zero, whatever its multiplier.
+        # A step that must not move is zero for every multiplier.
         mu = np.where(self.held[:, None], 0.0, mu)
         if self.is_limited:
-            # A multiplier beyond a price gains by as long a step as may be; without a limit it is never beyond.
+            # A multiplier above a price gains most by the longest step allowed; without a limit none is above.
             pressed = np.concatenate((mu, -mu), axis=1) - self.weights[:, None] * self.prices
             longest = np.where(np.isfinite(self.limits), self.limits, 0.0)
             return float((longest * np.maximum(pressed, 0.0)).sum())
@@ -247,7 +247,7 @@ class Problem:
         return float(np.divide(power, 27.0 * price**2, where=power > 0.0, out=np.zeros(mu.shape)).sum())
 
     def rounding(self, slopes: float, multipliers: float) -> float:
-        """More than rounding can have added to a dual value, from the sums of the norms of all slopes and multipliers: every
+        """Bound what rounding can have added to a dual value, from the sums of the norms of all slopes and multipliers: every
         round adds d products of sums of three terms, 64 rounds may be added one by one, and such blocks are added pairwise."""
         reach = self._reach + float(np.linalg.norm(self.origin))
         return (self.dim + 100) * EPS * (slopes + 2.0 * multipliers) * reach

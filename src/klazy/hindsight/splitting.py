@@ -22,10 +22,10 @@ Progress = Callable[[int, float], object]
 # The first check of the gap is after ten iterations, the next ones after 1.15 times as many: each costs a few iterations.
 _FIRST_CHECK = 10
 _LATER_CHECKS = 1.15
-BLOCK = 4  # rounds of a coarse problem that move together
-_SHORTEST = 200  # rounds that are worth a coarser problem
+BLOCK_ROUNDS = 4  # rounds of a coarse problem that move together
+_LEAST_ROUNDS = 200  # A coarser problem pays from this many rounds on.
 _EXPENSIVE = 3.0  # the quotient of a unit of movement and what a round may gain by it
-_BUDGET = 500  # iterations on a coarse problem, which need not be solved to the end
+_COARSE_TURNS = 500  # iterations on a coarse problem, which need not be solved to the end
 RELAXATION = 1.7  # usual values are 1.5 to 1.8
 # Limits on the change of a penalty in one step.
 _LEAST_CHANGE = 1.3
@@ -67,7 +67,7 @@ class Splitting:
         self._force = 2.0 * (problem.steepness or 1.0) / problem.domain.scale
         self.r_x = self._force
         self.r_v = self._force if self.separate else 0.0
-        self.r_z = 5.0 / problem.domain.scale  # times each round's weight
+        self.r_z = 5.0 / problem.domain.scale  # multiplied by the weight of each round
         if start is None:
             first = np.tile(problem.turn(problem.domain.start), (T, 1))
             start = Point(first, np.zeros(shape), np.zeros(shape), np.zeros(shape))
@@ -77,7 +77,7 @@ class Splitting:
         self._place(start)
 
     def _place(self, at: Point) -> None:
-        """Go on from a point, with the penalties as they are."""
+        """Continue from a point, with unchanged penalties."""
         problem = self.problem
         steps = self.problem.steps(at.w)
         self.w = at.w
@@ -92,7 +92,7 @@ class Splitting:
         self._shrink, self._shift = problem.affine(self.r_x)
 
     def advance(self, iterations: int) -> None:
-        """Take that many iterations."""
+        """Make this many iterations."""
         problem = self.problem
         for _ in range(iterations):
             if self.separate:
@@ -143,7 +143,7 @@ class Splitting:
         return self._land(self.x), np.repeat(self._land(held), lengths, axis=0)
 
     def _land(self, points: Array) -> Array:
-        """Return points of the set by coordinates: turned back they may be off it by rounding."""
+        """Project points that were turned back to coordinates, because rounding may have left them outside the set."""
         problem = self.problem
         if problem.axes is not None:
             points = problem.domain.nearest(problem.turn_back(points))
@@ -166,7 +166,7 @@ class Splitting:
             self._place(Point(at.w.copy(), at.xi, at.nu, at.mu))
 
     def _balance(self, at: Point) -> float:
-        """Return that quotient for the steps, weighted; a sequence that hardly moves counts as one that moves once."""
+        """Return the quotient for the steps, weighted; a sequence that hardly moves counts as one that moves once."""
         weights = self.problem.weights
         moving = weights > 0.0
         if not moving.any():
@@ -236,9 +236,9 @@ def _start_coarsely(problem: Problem, gap: float) -> Point | None:
     price = float(problem.weights.mean()) * problem.movement.lipschitz(problem.dim)
     is_expensive = price >= _EXPENSIVE * problem.steepness
     is_plain = problem.degree == 1.0 and problem.axes is None and not problem.is_tied
-    if not problem.is_linear or problem.T < _SHORTEST or not is_expensive or not is_plain:
+    if not problem.is_linear or problem.T < _LEAST_ROUNDS or not is_expensive or not is_plain:
         return None
-    starts = np.arange(0, problem.T, BLOCK)
+    starts = np.arange(0, problem.T, BLOCK_ROUNDS)
     coarse = copy(problem)
     g = problem.costs.arrays()[0]
     coarse.costs = LinearCosts(np.add.reduceat(g, starts, axis=0))
@@ -247,7 +247,7 @@ def _start_coarsely(problem: Problem, gap: float) -> Point | None:
     coarse.held = problem.held[starts]
     for cached in ("steepness", "unit"):
         coarse.__dict__.pop(cached, None)
-    _, at = iterate(coarse, gap / 3.0, _BUDGET)
+    _, at = iterate(coarse, gap / 3.0, _COARSE_TURNS)
     return _spread(problem, g, coarse, at, starts)
 
 

@@ -17,9 +17,9 @@ from klazy.hindsight.problem import Problem, check_bounded_set, lowest_of, needs
 from klazy.hindsight.splitting import RELAXATION
 from klazy.sets import ConvexSet
 
-FAR = 10.0  # diameters
+FAR_OUTSIDE = 10.0  # in diameters of the set
 _CHECK = 10  # iterations
-# The penalty is turned by this factor once one residual is so many times the other. The limit grows with every turn.
+# The penalty changes once one residual is this many times the other. The limit grows with every change.
 _IMBALANCE = 5.0
 _TURN = 2.0
 
@@ -52,6 +52,11 @@ class BestFixed:
     lower_bound: float
     gap: float
     iterations: int = 0
+
+    @property
+    def u(self) -> Array:
+        """The point, as an :class:`~klazy.types.Optimum` names its decisions."""
+        return self.x
 
     def __repr__(self) -> str:
         at = np.array2string(self.x, precision=4, threshold=6)
@@ -120,7 +125,7 @@ def _find_directly(problem: Problem) -> BestFixed:
     if not domain.cheap_lowest:
         g = costs.family.gradient(costs.data, x).sum(axis=0)
         size = max(float(np.linalg.norm(g)), problem.steepness)
-        away = x - FAR * domain.scale * g / (size or 1.0)
+        away = x - FAR_OUTSIDE * domain.scale * g / (size or 1.0)
         x = domain.project(away)
     still = np.tile(x, (problem.T, 1))
     return _certify(problem, x, away - x, problem.minorant(still, np.zeros_like(still)), 0)

@@ -18,7 +18,7 @@ from klazy.kernels.round import count_phases, link_round, play_block
 from klazy.kernels.sequence import input1, input2, squared_norm
 from klazy.kernels.slots import IS_SHARED, MOVE_CODE, U_ROOM, Y_ROOM, D
 
-# The fields by which an ensemble weighs its experts hold a run's sums: of a few rounds, and of all before these.
+# A run stores its sums in fields that only ensembles use otherwise: those of the last few rounds, and of all before.
 HIT = codes.LOSS
 HITS = codes.LOSSES
 PAID = codes.W

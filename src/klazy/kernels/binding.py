@@ -43,7 +43,7 @@ from klazy.kernels import lane as words_of_float
 from klazy.kernels import slots
 from klazy.kernels.codes import constant_dim
 
-_SOURCES = crc32(b"".join(path.read_bytes() for path in sorted(Path(__file__).parent.glob("*.py"))))
+_FINGERPRINT = crc32(b"".join(path.read_bytes() for path in sorted(Path(__file__).parent.glob("*.py"))))
 _PACKAGE = __name__.rpartition(".")[0]
 _STALE = 30 * 24 * 3600.0  # seconds
 _REORDERED = {"reassoc", "contract", "nsz"}
@@ -73,7 +73,7 @@ GARBAGE_THRESHOLD = 50_000
 
 
 def _address(context: Any, array: Any, at: Any):
-    """Typing and code of :func:`pointer`, in the form Numba asks for."""
+    """Define typing and code of :func:`pointer`, in the form Numba asks for."""
 
     def code(context, builder, signature, arguments):
         base, first = arguments
@@ -85,7 +85,7 @@ def _address(context: Any, array: Any, at: Any):
 
 
 def _on_stack(context: Any, size: Any):
-    """Typing and code of :func:`local`."""
+    """Define typing and code of :func:`local`."""
 
     def code(context, builder, signature, arguments):
         return cgutils.alloca_once(builder, context.get_value_type(float64), size=size.literal_value)
@@ -96,7 +96,7 @@ def _on_stack(context: Any, size: Any):
 
 
 def _alive(context: Any, array: Any):
-    """Typing and code of :func:`hold`."""
+    """Define typing and code of :func:`hold`."""
 
     def code(context, builder, signature, arguments):
         return context.get_dummy_value()
@@ -142,7 +142,7 @@ class _PartLibrary(codegen.JITCodeLibrary):
 
     def get_pointer_to_function(self, name: str) -> int:
         self._ensure_finalized()
-        return 0  # there is none
+        return 0  # A part has no machine code of its own.
 
     @property
     def codegen(self) -> Any:
@@ -166,12 +166,12 @@ class _KernelLibrary(codegen.JITCodeLibrary):
 
     def __init__(self, *about: Any) -> None:
         super().__init__(*about)
-        self.enable_object_caching()  # so that it can be stored on disk
+        self.enable_object_caching()  # Otherwise it could not be stored on disk.
 
     def _finalize_final_module(self) -> None:
         for function in self._final_module.functions:
             if function.linkage.name == "linkonce_odr" and not function.is_declaration:
-                function.linkage = "internal"  # after all optimisation, which would inline it
+                function.linkage = "internal"  # This comes after all optimisation, which would inline it.
         super()._finalize_final_module()
 
 
@@ -195,7 +195,7 @@ class _PartCompiler(Compiler):
 
 
 class _KernelCompiler(_PartCompiler):
-    """The same for kernels."""
+    """Numba's compiler with the library of a kernel."""
 
     kind = _KernelLibrary
 
@@ -219,7 +219,7 @@ def _is_word(value: object) -> bool:
 
 
 FLOAT = Lane(1, {name: value for name, value in vars(words_of_float).items() if _is_word(value)})
-FLOAT.words.update(skip=pointer, beyond=pointer)  # for compiled code has no slices of pointers
+FLOAT.words.update(skip=pointer, beyond=pointer, local=local)  # Compiled code has no slices of pointers.
 
 
 def link(part: Callable[..., Any], lane: Lane, **choices: Any) -> Any:
@@ -310,7 +310,7 @@ def compile_kernel(
     """
     function = bind(template, lane, choices)
     name = "_".join(map(str, (template.__module__.rpartition(".")[2], template.__name__, *key)))
-    function.__qualname__ = f"{name}_{_SOURCES:08x}"
+    function.__qualname__ = f"{name}_{_FINGERPRINT:08x}"
     options = {"nogil": nogil, "no_cfunc_wrapper": True, "error_model": "numpy", "fastmath": _REORDERED}
     kernel = njit(**options, pipeline_class=_KernelCompiler)(function)
     if not config.DISABLE_JIT:
@@ -390,7 +390,7 @@ class _KernelCache(caching.NullCache):
         self._name = name
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
-        """Return the kernel, or None if it is not there, not readable, or damaged."""
+        """Return the kernel, or None if it is missing, not readable, or damaged."""
         target_context.refresh()
         try:
             content = _verify_checksum(_read_trusted(self._find_path(sig, target_context.codegen())))
@@ -419,7 +419,7 @@ class _KernelCache(caching.NullCache):
         """Return the file of this kernel for this processor, this Python and this Numba."""
         kind = repr((sig, codegen.magic_tuple(), sys.implementation.cache_tag, numba_version))
         digest = sha256(kind.encode()).hexdigest()[:16]
-        return cache_folder() / f"kernel.{self._name}_{_SOURCES:08x}-{digest}.nbc"
+        return cache_folder() / f"kernel.{self._name}_{_FINGERPRINT:08x}-{digest}.nbc"
 
 
 def _add_checksum(content: bytes) -> bytes:
@@ -484,9 +484,9 @@ def _warn_foreign(folder: Path, reason: str) -> None:
 
 
 def _forget_older(folder: Path, name: str) -> None:
-    """Remove what other sources left in the cache under this kernel's name long ago; those of late may be in use elsewhere."""
+    """Remove old files of this kernel that other sources compiled; recent ones may still be in use."""
     for file in folder.glob(f"*.{name}_????????-*.nb?"):
-        is_ours = f"{name}_{_SOURCES:08x}-" in file.name
+        is_ours = f"{name}_{_FINGERPRINT:08x}-" in file.name
         with suppress(OSError):  # another process removed it, or it is another user's
             if not is_ours and time.time() - file.stat().st_mtime > _STALE:
                 file.unlink()
@@ -502,7 +502,7 @@ def list_kernels(*, current: bool = False) -> list[Path]:
     """List the files of all stored kernels, or only those that these sources made."""
     pattern = _KERNEL_FILES
     if current:
-        pattern = f"kernel.*_{_SOURCES:08x}-????????????????"
+        pattern = f"kernel.*_{_FINGERPRINT:08x}-????????????????"
     return sorted(cache_folder().glob(f"{pattern}.nbc"))
 
 
@@ -526,12 +526,12 @@ def clear_kernels() -> int:
 _ABANDONED = 3600.0  # seconds
 
 
-def find_obstacle() -> str | None:
+def find_cache_obstacle() -> str | None:
     """Return why no kernel can be stored, found out by storing something; None if one can."""
     try:
         trial = cache_folder() / f"trial.{uuid4().hex}"
         _replace_file(trial, b"klazy")
         trial.unlink()
-    except (OSError, RuntimeError) as failed:  # the latter of pathlib, where there is no home
+    except (OSError, RuntimeError) as failed:  # pathlib raises the latter where there is no home.
         return getattr(failed, "strerror", None) or str(failed)
     return None

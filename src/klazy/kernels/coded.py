@@ -11,7 +11,7 @@ from klazy.kernels.lane import exact, larger, load, peek, root, size, spread, st
 
 @exact
 def power_below(t):
-    """Return the largest power of two up to ``t``: spread the top bit downwards, then keep it alone."""
+    """Return the largest power of two up to ``t``: set all bits below the highest, then keep only that one."""
     n = int(t)
     n |= n >> 1
     n |= n >> 2
@@ -24,7 +24,7 @@ def power_below(t):
 
 @exact
 def sigma_at(schedule, a, b, t):
-    """sigma of round ``t``, where it does not depend on the gradients."""
+    """Return sigma of round ``t``, where it does not depend on the gradients."""
     sigma = spread(codes.UNKNOWN)
     if schedule == codes.CONSTANT:
         sigma = a
@@ -43,7 +43,7 @@ def energy_of(square, norm, weight):
 
 @exact
 def next_sigma(q, square, norm):
-    """sigma and 1 / sigma of the round of a block; without a scale the old sigma, and a step of zero."""
+    """Return sigma and 1 / sigma of a block's round; without a scale the old sigma, and a step of zero."""
     schedule = int(peek(q, codes.SCHEDULE))
     sigma = load(q, codes.SIGMA)
     step = load(q, codes.STEP)
@@ -62,7 +62,7 @@ def next_sigma(q, square, norm):
 
 @exact
 def fill_sigmas(schedule, a, b, t, n, sigmas, steps):
-    """sigma and 1 / sigma of the ``n`` rounds from ``t`` on, of one run."""
+    """Write sigma and 1 / sigma of the ``n`` rounds from ``t`` on, of one run."""
     for j in range(n):
         sigmas[j] = sigma_at(schedule, a, b, t + j)
         steps[j] = 1.0 / sigmas[j]
@@ -72,7 +72,7 @@ def fill_sigmas(schedule, a, b, t, n, sigmas, steps):
 
 
 def share_kept(memory, kappa, square, ends):
-    """theta for a normal of this squared size; ``ends`` says whether a phase does."""
+    """Return theta for a normal of this squared size; ``ends`` says whether a phase ends."""
     theta = spread(codes.UNKNOWN)
     if memory == codes.FORGET:
         theta = spread(0.0)
@@ -83,7 +83,7 @@ def share_kept(memory, kappa, square, ends):
     elif memory == codes.DECAY:
         theta = 1.0 - 1.0 / kappa
     elif memory == codes.CLIP:
-        limit = kappa * kappa  # which may overflow: then nothing is clipped
+        limit = kappa * kappa  # It may overflow, and then nothing is clipped.
         theta = where(square > limit, kappa / root(larger(square, limit)), spread(1.0))
     elif memory == codes.EVENT:
         theta = where(root(square) > kappa, spread(0.0), spread(1.0))
@@ -94,7 +94,7 @@ def share_kept(memory, kappa, square, ends):
 
 
 def add_price(move, paid, delta, i, d, prices):
-    """``paid`` and the price of a step ``delta`` of coordinate ``i``, before :func:`take_price`."""
+    """Return ``paid`` plus the part of coordinate ``i`` in the price of a step, before :func:`take_price`."""
     if move == codes.MOVE_WEIGHTED:
         paid = paid + delta * delta * prices[i]
     elif move == codes.MOVE_ABSOLUTE:

@@ -5,7 +5,7 @@ A class without a code, or a learner without a rule, has no kernel and runs thro
 
 import math
 
-UNKNOWN = math.nan  # what a part answers to a code that it does not know
+UNKNOWN = math.nan  # A part returns it for an unknown code.
 
 # ---- codes
 
@@ -53,17 +53,16 @@ MOVE_SQUARED = 4
 MOVE_IMPACT = 5  # scale[d]
 
 RESOLUTION = 1e-12  # Losses are exact to this share of the largest products in them.
-SMALLEST_VARIATION = 1e-150  # below it an ensemble has no rate, so that no rate overflows
+SMALLEST_VARIATION = 1e-150  # Below it an ensemble has no rate, because the rate would overflow.
 
 # ---- places
 
 LANES = 8  # rows side by side in a block, up to UNROLLED_DIM; beyond, a block is one row
-LINE = 8  # numbers in a line of the processor's cache
+LINE = 8  # numbers in a cache line
 MOMENTS = 2  # Most vectors of what a rule averages, and of the first scratch of a round.
 MOVE_ROOM = 4  # vectors of the second scratch of a round
-SCRATCH = (
-    1 + MOMENTS + MOVE_ROOM + MOMENTS
-)  # vectors behind a row: a hint, both scratches, the moments of a row
+# Vectors behind a row: a hint, both scratches, the moments of a row.
+SCRATCH = 1 + MOMENTS + MOVE_ROOM + MOMENTS
 UNROLLED_DIM = 8  # up to this dimension kernels know it as a constant, so that loops are unrolled
 
 # the fields of a row, the numbers of one learner before its vectors (:mod:`klazy.kernels.layout`)
@@ -87,11 +86,11 @@ PRIOR = 16  # from here on what an ensemble knows of an expert; logarithms are -
 LOG_W = 17
 W = 18
 LOSSES = 19
-LOSS = 20  # scratch, as the next
+LOSS = 20  # scratch, like the next one
 SHRUNK = 21
 OWN = 22  # the rule's own parameters and scalars
 OWN_ROOM = 10
-FIELDS = OWN + OWN_ROOM  # a multiple of LINE, so that vectors begin where lines of the processor's cache do
+FIELDS = OWN + OWN_ROOM  # a multiple of LINE, so that vectors begin at cache lines
 
 # the head of an ensemble, with T and DIM where a row has them; then x, and blocks from the next line on
 V = 1
@@ -116,7 +115,7 @@ EXCESS = 2
 GUARDING = 3
 MARK = 4
 CAUTION = 5
-REACH = 6  # what crossing the set costs
+REACH = 6  # the price of crossing the set
 GUARDED = 7  # whether there is a guard
 SHARED = 8  # the place of what all experts share, counted from here: a regression, then a season
 SEASON = 9  # the place of the season, counted from there
@@ -141,16 +140,16 @@ SEASON_LAGS = 512  # the longest lag that is looked at
 SEASON_PLACES = SEASON_LAGS + 1
 SEASON_ROWS = 1024  # rounds in the ring, unless a longer period is given
 SEASON_LONGEST = 10080  # rounds of a period that is given: a week of minutes
-SEASON_NUMBERS = 8 * SEASON_LONGEST  # in a longer ring, unless a single period needs more
+SEASON_NUMBERS = 8 * SEASON_LONGEST  # most numbers of a longer ring, unless a single period needs more
 SEASON_MEMORY = 2048  # rounds over which autocovariances are averaged
 SEASON_EVERY = 32  # rounds between two searches for a period
-SEASON_PROMINENT = 0.1  # how far a correlation must rise at the least
-SEASON_ERRORS = 4.0  # and in standard errors
+SEASON_PROMINENT = 0.1  # A correlation must rise by at least this,
+SEASON_ERRORS = 4.0  # and by at least this many standard errors.
 SEASON_KEEPS = 0.8  # A shorter or present period with this share of the highest rise is preferred.
 SEASON_EQUAL = 1e-9  # correlations that differ by less are equal
 SEASON_PARTS = 4  # Parts of a period, or of SEASON_ROWS of it: the far end of a plan is made anew after each.
 
-# the vector of a regression: these numbers, then the arrays that klazy.learners.regression lists
+# the vector of a regression: these numbers, then the arrays that klazy.learners.autoregressive lists
 REGRESSION_SEEN = 0  # rounds
 REGRESSION_SOLVED = 1  # the round in which coefficients were found
 REGRESSION_CENTRED = 2  # whether rows are centred
@@ -159,11 +158,10 @@ REGRESSION_BANDS = 11  # features: windows of 1, 2, 4, ..., 1024 rounds
 REGRESSION_HORIZONS = 8  # 2, 4, 8, ..., 256 rounds
 REGRESSION_SLOTS = 8  # rounds that are remembered for each spacing of pairs
 REGRESSION_GROWTH = 1.02  # Rounds grow by this factor from one solution to the next.
-REGRESSION_LEAST = (
-    1e-9  # A ridge, relative to all squared features: targets of long horizons may yet be all alike.
-)
+# The least ridge, relative to all squared features, for targets that are all alike.
+REGRESSION_LEAST = 1e-9
 
-# the vector of a plan: these numbers, then the arrays that klazy.learners.plan lists
+# the vector of a plan: these numbers, then the arrays that klazy.learners.planning lists
 PLAN_SEEN = 0  # rounds
 PLAN_SOLVED = 1  # the round in which coefficients were found
 PLAN_GIVEN = 2  # the period if it was given, else 0
@@ -172,10 +170,10 @@ PLAN_PERIOD = 4  # a long period that it has found itself, 0 while there is none
 PLAN_HEAD = 5
 PLAN_SEGMENTS = 9  # Parts of the rounds ahead: 1, 2, 3 to 4, 5 to 8, ..., 129 to 256.
 PLAN_FEATURES = REGRESSION_BANDS + 1
-PLAN_PERIODS = 4  # over which the season is averaged
+PLAN_PERIODS = 4  # past periods that are averaged
 PLAN_LEAST_ROWS = 4096  # rows in the ring, at least
-PLAN_NUMBERS = 65536  # in a longer ring, unless a single period needs more
-PLAN_STRIDE = 4  # rounds that are taken together when it looks for a long period
+PLAN_NUMBERS = 65536  # most numbers of a longer ring, unless a single period needs more
+PLAN_STRIDE = 4  # rounds that are summed when it looks for a long period
 PLAN_BINS = 112  # Bins of errors, each an eighth wide; the first begins at PLAN_LOW.
 PLAN_BIN = 0.125
 PLAN_LOW = -6.0

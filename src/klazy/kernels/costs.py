@@ -100,7 +100,7 @@ def wealth_moments(row, seen, d):
 
 
 def wealth_conclude(hits, at, g, d):
-    """Return the growth that is missed if the wealth of ``at`` changes by ``hits``."""
+    """Return how much less ``at`` grows if its wealth changes by ``hits``."""
     wealth = 0.0
     for i in range(d):
         wealth += g[i] * at[i]

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numba import config, cuda, float64, types
 
-from klazy.kernels.binding import _SOURCES, FLOAT, Lane, _address, _on_stack, bind, make_cache_folder
+from klazy.kernels.binding import _FINGERPRINT, FLOAT, Lane, _address, _on_stack, bind, make_cache_folder
 from klazy.kernels.lane import exact
 
 SIMULATED = bool(config.ENABLE_CUDASIM)
@@ -119,7 +119,7 @@ else:
 
     @intrinsic
     def box(context):
-        """Memory that the threads of a block share, of the size that a launch asks for.
+        """Return memory that the threads of a block share, of the size that a launch asks for.
 
         Numba's own shared arrays cannot be part of several others: each of these would define them.
         """
@@ -235,11 +235,11 @@ def smaller_number(x, y):
     return y if x > y else x
 
 
-_WORDS = FLOAT.words | dict.fromkeys(("skip", "beyond", "pointer"), pointer)
-_WORDS |= {"smaller": smaller_number, "local": local}
+_THREAD_WORDS = FLOAT.words | dict.fromkeys(("skip", "beyond", "pointer"), pointer)
+_THREAD_WORDS |= {"smaller": smaller_number, "local": local}
 _FOLDS = (wait, total, largest, smallest, survey, gather, gather_with, broadcast, own_place)
-THREAD = Lane(1, _WORDS, paste)
-BLOCK = Lane(0, _WORDS | {part.__name__: part for part in _FOLDS}, paste)
+THREAD = Lane(1, _THREAD_WORDS, paste)
+BLOCK = Lane(0, _THREAD_WORDS | {part.__name__: part for part in _FOLDS}, paste)
 
 
 def count_box_bytes(d: int, threads: int) -> int:
@@ -250,7 +250,7 @@ def count_box_bytes(d: int, threads: int) -> int:
 def compile_cuda(
     template: FunctionType, lane: Lane, key: tuple[int, ...], *, registers: int | None = None, **choices: Any
 ) -> Any:
-    """``template`` linked for the GPU; Numba compiles it when it is first launched, and keeps it on disk.
+    """Link ``template`` for the GPU; Numba compiles it when it is first launched, and stores it on disk.
 
     As with the kernels of a processor, its name carries ``key`` and a fingerprint of the sources, for Numba looks at neither.
     """
@@ -258,14 +258,14 @@ def compile_cuda(
     if SIMULATED:
         return cuda.jit(function)
     name = "_".join(map(str, (template.__name__, *key)))
-    function.__qualname__ = f"{name}_{_SOURCES:08x}"
+    function.__qualname__ = f"{name}_{_FINGERPRINT:08x}"
     kernel = cuda.jit(fastmath=REORDERED, max_registers=registers)(function)
     _keep_on_disk(kernel)
     return kernel
 
 
 def _keep_on_disk(kernel: Any) -> None:
-    """Let Numba keep a kernel in a folder of this user alone; where there is none, it lives as long as its process."""
+    """Let Numba store a kernel in a folder of this user alone; without such a folder it is not stored."""
     from numba.cuda.core import config as settings
 
     before = settings.CACHE_DIR
@@ -301,5 +301,5 @@ class DeviceMemory:
         return cuda.to_device(np.ascontiguousarray(array).reshape(-1), stream=stream)
 
     def allocate(self, n: int, stream: Any) -> Any:
-        """Room for what a launch writes."""
+        """Allocate room for the output of a launch."""
         return cuda.device_array(n, stream=stream)

@@ -18,10 +18,10 @@ from klazy.kernels.rules import RULES
 from klazy.kernels.sequence import squared_norm
 from klazy.kernels.slots import IS_SHARED, MOVE_CODE, U_ROOM, Y_ROOM, D
 
-THREADS = 4 if SIMULATED else 128  # threads of a block
-LARGEST_DIM = 64  # that the memory of a thread is laid out for
+BLOCK_THREADS = 4 if SIMULATED else 128  # threads of a block
+LARGEST_DIM = 64  # the largest dimension for which a thread has memory
 ROUNDS = 8 if SIMULATED else 512  # rounds of a tile, up to UNROLLED_DIM
-NUMBERS = 4096  # numbers of a tile, beyond it
+NUMBERS = 4096  # numbers of a tile in higher dimensions
 
 # Compile-time parameters of this driver alone.
 RUN_ROOM = 0  # Numbers of a run.

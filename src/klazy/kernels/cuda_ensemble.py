@@ -30,7 +30,7 @@ from klazy.kernels.round import choose_scratch, link_round
 from klazy.kernels.rules import RULES
 from klazy.kernels.slots import LEADS, THREADS, VECTOR, D, distance
 
-TILE = 64  # rounds in shared memory
+TILE_ROUNDS = 64  # rounds in shared memory
 MOST_EXPERTS = 512  # threads of a block
 # Registers of a thread where a block has several warps: with fewer blocks at once all would wait for each other.
 REGISTERS = 96
@@ -95,7 +95,7 @@ def play_ensembles(
     row = 0
     for point in range(marks.size):
         while row < marks[point]:
-            n = min(TILE, marks[point] - row)
+            n = min(TILE_ROUNDS, marks[point] - row)
             cuda.syncthreads()
             for at in range(thread, n * d, threads):
                 tile[at] = sequence[row * d + at]
@@ -128,12 +128,12 @@ def play_ensembles(
 
 
 def read_thread(blocks, length, place, x, d):
-    """As ``read_expert`` of a leader."""
+    """Do what ``read_expert`` does, for the threads of a block."""
     return broadcast(pointer(blocks, codes.FIELDS), blocks[codes.MOVED], place, x, d)
 
 
 def change_thread(lead, count, d, most):
-    """As ``change`` of a leader: the first expert in the list whose score is at most this."""
+    """Do what ``change`` does, for the threads of a block: follow the first expert whose score is at most this."""
     behind = board(lead, codes.BEHIND, count, d)
     order = board(lead, codes.ORDER, count, d)
     scores = board(lead, codes.SCORE, count, d)
@@ -195,7 +195,7 @@ def ensemble_kernel(
         "BLOCK_ROOM": codes.FIELDS + (1 + width) * room,
         "LEAD_ROOM": first_board(room) + codes.BOARDS * codes.LINE,
         "WORK_ROOM": WORK * room,
-        "TILE_ROOM": TILE * room,
+        "TILE_ROOM": TILE_ROUNDS * room,
         "IS_WEIGHTED": weighted,
         "IS_LINEAR": True,
         **choose_scratch(room),

@@ -7,10 +7,10 @@ from klazy.kernels.lane import *
 VARIANCE = 1e-10  # as LEAST_VARIANCE in klazy.families
 THINNEST = 1e-200  # as in klazy.learners.prox
 TURNS = 100
-EPS = 2.0**-52
+EPS = float(np.finfo(np.float64).eps)
 CLOSE = 1e-5  # after so small a step of Halley's, in standard deviations, the next would be rounding
 ROOT_HALF = 0.5**0.5
-ROOT_2_PI = (2.0 * np.pi) ** 0.5
+ROOT_2_PI = float(np.sqrt(2.0 * np.pi))
 
 # Rational approximations of the error function by W. J. Cody (Mathematics of Computation 23, 1969): P / Q for three ranges.
 NEAR = 0.46875
@@ -20,7 +20,7 @@ NOTHING_BEYOND = 40.0  # exp(-y^2) is zero
 
 @exact
 def erf_near(y):
-    """P and Q of the error function for 0 <= y <= NEAR."""
+    """Return P and Q of the error function for 0 <= y <= NEAR."""
     w = y * y
     p = (w * 1.85777706184603153e-1 + 3.16112374387056560e0) * w + 1.13864154151050156e2
     p = (p * w + 3.77485237685302021e2) * w + 3.20937758913846947e3
@@ -31,7 +31,7 @@ def erf_near(y):
 
 @exact
 def erfc_middle(y):
-    """P and Q of what multiplies exp(-y^2) in the complementary error function, for NEAR <= y <= FAR_TAIL."""
+    """Return P and Q of the factor of exp(-y^2) in the complementary error function, for NEAR <= y <= FAR_TAIL."""
     p = (y * 2.15311535474403846e-8 + 5.64188496988670089e-1) * y + 8.88314979438837594e0
     p = (p * y + 6.61191906371416295e1) * y + 2.98635138197400131e2
     p = (p * y + 8.81952221241769090e2) * y + 1.71204761263407058e3
@@ -45,7 +45,7 @@ def erfc_middle(y):
 
 @exact
 def erfc_beyond(y):
-    """Return the same quotient for y >= FAR_TAIL."""
+    """Return the factor P / Q of exp(-y^2) for y >= FAR_TAIL."""
     w = 1.0 / (y * y)
     p = (w * 1.63153871373020978e-2 + 3.05326634961232344e-1) * w + 3.60344899949804439e-1
     p = (p * w + 1.25781726111229246e-1) * w + 1.60837851487422766e-2

@@ -72,8 +72,11 @@ def sorted_threshold(v, w, d, total, guess):
 
 
 def newton_threshold(v, w, d, total, guess):
-    """Newton on ``sum max(v - theta, 0) = total``: convex and decreasing, so one step from anywhere lands left of the
-    root, and from there the set of positive terms only shrinks. Started at the previous round's threshold."""
+    """Solve ``sum max(v - theta, 0) = total`` by Newton's method.
+
+    The sum is convex and decreasing, so one step from anywhere lands left of the root, and from there the set of positive terms
+    only shrinks. It starts at the previous round's threshold.
+    """
     shift = highest(v, d)
     theta = guess - shift
     inside = (theta > -total) & (theta < 0.0)
@@ -90,7 +93,7 @@ def newton_threshold(v, w, d, total, guess):
             active = active + where(e > 0.0, spread(1.0), spread(0.0))
         theta = theta + (excess - total) / active
         searching = anywhere(active < count)
-        if first:  # left of the root later sets of positive terms are subsets of this one
+        if first:  # Left of the root the set of positive terms only shrinks.
             count = where(excess >= total, active, count)
         else:
             count = active
@@ -140,7 +143,7 @@ def past(v, shift, theta):
 
 @exact
 def between(v, shift, theta, lower, upper):
-    """``v - shift - theta``, clipped."""
+    """Return ``v - shift - theta``, clipped to its bounds."""
     z = larger((v - shift) - theta, spread(lower))
     return smaller(z, spread(upper))
 
@@ -254,7 +257,7 @@ def l2_threshold(y, u, d, p, guess):
     theta = spread(1.0)
     inside = min(p[0] * p[0], FLOAT_MAX)
     if anywhere(square > inside):
-        theta = p[0] / root(larger(square, spread(inside)))  # exactly 1 inside
+        theta = p[0] / root(larger(square, spread(inside)))  # This is exactly 1 inside the ball.
         far = square > FLOAT_MAX
         if anywhere(far):
             theta = where(far, far_l2_scale(y, d, p), theta)
@@ -408,12 +411,12 @@ def move_by_search(x, y, u, d, p, price, far, curvature, is_round=False):
         ahead = root(tangent(x, y, u, d, p))
         moves = ahead > price
         if anywhere(moves):
-            search_stride(x, y, u, d, p, price, ahead, far, curvature, is_round)
+            find_stride(x, y, u, d, p, price, ahead, far, curvature, is_round)
     return moves
 
 
 @called
-def search_stride(x, y, u, dim, p, price, ahead, far, curvature, is_round):
+def find_stride(x, y, u, dim, p, price, ahead, far, curvature, is_round):
     """Search as klazy.learners.prox does, into ``u``; runs whose slope ``ahead`` is not above the price stay.
 
     The search is for tau = 1 / (sigma - curvature): a move of the length price times tau is wanted. A line through the last two
@@ -458,7 +461,7 @@ def search_stride(x, y, u, dim, p, price, ahead, far, curvature, is_round):
         low = where(excess > 0.0, tau, low)
         high = where(excess > 0.0, high, tau)
         if is_round:
-            rise = LEAST_NORM - (surplus_before * length + excess)  # which is not zero
+            rise = LEAST_NORM - (surplus_before * length + excess)  # never zero
             following = tau + excess * (tau - tau_before) / rise
             surplus_before = wanted / larger(length, spread(LEAST_NORM)) - 1.0
         else:
@@ -549,13 +552,13 @@ def box_balance(x, y, u, d, p, rise, fall):
 
 
 def shrink(target, point, rise, fall):
-    """Return the target, nearer to the point by what the way costs."""
+    """Return the target, moved towards the point by the price of the way."""
     z = where(point - target > fall, target + fall, point)
     return where(target - point > rise, target - rise, z)
 
 
 def respond(step, tilt, rise, fall, low, high):
-    """Return how far a coordinate goes that wants a step and is tilted, and whether it would go farther for less tilt."""
+    """Return how far a coordinate goes that wants a step but is tilted, and whether a smaller tilt would move it farther."""
     wish = step - tilt
     way = larger(wish - rise, spread(0.0)) + smaller(wish + fall, spread(0.0))
     way = smaller(larger(way, low), high)
@@ -564,7 +567,7 @@ def respond(step, tilt, rise, fall, low, high):
 
 
 def set_step(u, i, d, step, low, high, side):
-    """Write what find_level must know of a coordinate."""
+    """Write what find_tilt needs of a coordinate."""
     store(u, i, step)
     store(u, d + i, low)
     store(u, 2 * d + i, high)
@@ -573,7 +576,7 @@ def set_step(u, i, d, step, low, high, side):
 
 @called
 @exact
-def find_level(u, dim, rise, fall, total, floor, moves):
+def find_tilt(u, dim, rise, fall, total, floor, moves):
     """Find the tilt that makes the steps of all coordinates sum to ``total``; the steps become the first vector of ``u``.
 
     The others are how far a coordinate may fall and rise, and the side towards which its step counts, -1, 0 or 1. ``moves``
@@ -639,7 +642,7 @@ def shares_tangent(x, y, u, d, p):
         high = where(load(x, i) < high_of(i, d, p), spread(np.inf), spread(0.0))
         set_step(u, i, d, load(y, i), low, high, spread(1.0))
     nothing = spread(0.0)
-    find_level(u, d, nothing, nothing, nothing, spread(np.inf), no_run())
+    find_tilt(u, d, nothing, nothing, nothing, spread(np.inf), no_run())
     return square_of(u, d)
 
 
@@ -665,7 +668,7 @@ def shares_balance(x, y, u, d, p, rise, fall):
         point = load(x, i)
         total = total - point
         set_step(u, i, d, load(y, i) - point, low_of(i, d, p) - point, high_of(i, d, p) - point, spread(1.0))
-    moves = find_level(u, d, rise, fall, total, spread(np.inf), no_run())
+    moves = find_tilt(u, d, rise, fall, total, spread(np.inf), no_run())
     for i in range(d):
         way = load(u, i)
         z = where(way <= load(u, d + i), spread(low_of(i, d, p)), load(x, i) + way)
@@ -685,7 +688,7 @@ def simplex_trade(x, y, u, d, p, rise, fall):
         given = given + where(gives, load(x, i), spread(0.0))
     moves = given > 0.0
     if anywhere(moves):
-        for i in range(d):  # the first of the cheapest takes all
+        for i in range(d):  # Of equally cheap coordinates the first takes all.
             gives = load(y, i) - fall > level
             takes = load(y, i) == least
             kept = where(gives, spread(0.0), load(x, i))
@@ -741,7 +744,7 @@ def capped_trade(x, y, u, d, p, rise, fall):
 
 
 def side_of(z, other):
-    """Return the sign of z, or of another number where z is zero."""
+    """Return the sign of z, or of the other number where z is zero."""
     side = where(z > 0.0, spread(1.0), where(z < 0.0, spread(-1.0), other))
     return side
 
@@ -764,7 +767,7 @@ def l1_tangent(x, y, u, d, p):
         nothing = spread(0.0)
         for i in range(d):
             store(u, 3 * d + i, where(held, load(u, 3 * d + i), nothing))
-        find_level(u, d, nothing, nothing, nothing, nothing, no_run())
+        find_tilt(u, d, nothing, nothing, nothing, nothing, no_run())
         square = where(held, square_of(u, d), square)
     return square
 
@@ -783,14 +786,14 @@ def l1_balance(x, y, u, d, p, rise, fall):
     if anywhere(outside):
         goes = outside & (before < (1.0 - ON_BOUNDARY) * p[0])
         for i in range(d):
-            gap = p[1 + i] - load(x, i)  # to the centre, beyond which no coordinate goes
+            gap = p[1 + i] - load(x, i)  # the way to the centre, where every coordinate ends
             side = where(outside, side_of(load(u, i) - p[1 + i], spread(0.0)), spread(0.0))
             goes = goes | (gap * side > 0.0)
             reach = reach + gap * side
             low = where(side < 0.0, spread(-np.inf), gap)
             high = where(side > 0.0, spread(np.inf), gap)
             set_step(u, i, d, load(y, i) - load(x, i), low, high, side)
-        goes = find_level(u, d, rise, fall, p[0] + reach, spread(0.0), goes)
+        goes = find_tilt(u, d, rise, fall, p[0] + reach, spread(0.0), goes)
         for i in range(d):
             way = load(u, i)
             at_center = (way == load(u, d + i)) | (way == load(u, 2 * d + i))
@@ -802,7 +805,7 @@ def l1_balance(x, y, u, d, p, rise, fall):
 
 
 def where_mask(mask, one, other):
-    """Return one mask where another holds, else a third."""
+    """Return the mask ``one`` where ``mask`` holds, and ``other`` elsewhere."""
     chosen = where(mask, where(one, spread(1.0), spread(0.0)), where(other, spread(1.0), spread(0.0)))
     return chosen > 0.0
 
@@ -933,8 +936,8 @@ def l2_balance(x, y, u, d, p, rise, fall):
 def stretch(x, y, u, dim, p, rise, fall, farthest, goes):
     """Write clip(x, s (y - rise), s (y + fall)), seen from the centre, into ``u``, with the s that gives it the radius.
 
-    Its norm grows with s, piece by piece. Says which of the runs that want to go do: on the boundary a point may be its own
-    for some s.
+    Its norm grows with s, piece by piece. Returns which of the runs that want to move do: on the boundary some s may
+    give the point itself.
     """
     d = D if D > 0 else dim
     r = p[0]
@@ -1050,7 +1053,7 @@ def turn_on_ball(x, y, u, dim, p, price):
     n = root(steep)
     inverse = 1.0 / larger(steep, spread(LEAST_NORM))
     share = along * inverse
-    height = spread(0.0)  # squared, as are the two others
+    height = spread(0.0)  # squared, like the two above
     for i in range(d):
         across = (load(x, i) - p[1 + i]) - share * load(y, i)
         height = height + across * across
@@ -1059,9 +1062,9 @@ def turn_on_ball(x, y, u, dim, p, price):
     moves = (n > price) & (inside | (along < 0.0) | (steep * height > price * price * norm))
     if anywhere(moves):
         outside = moves & (norm >= edge * edge)
-        if anywhere(moves & inside):  # which happens once
+        if anywhere(moves & inside):  # This happens once in a run.
             ahead = where(moves & inside, n, spread(0.0))
-            search_stride(x, y, u, d, p, price, ahead, spread(2.0 * r), 0.0, True)
+            find_stride(x, y, u, d, p, price, ahead, spread(2.0 * r), 0.0, True)
         height = root(where(height > 0.0, height, spread(1.0)))
         half = find_half_angle(along * inverse * n / r, n, price, outside)
         aside = r * (2.0 * half * root(1.0 - half * half)) / height
@@ -1128,7 +1131,7 @@ def product_move(x, y, u, d, p, rise, fall):
     for part in range(int(p[0])):
         code, first, width, own = find_part(p, part)
         points = skip(x, first)
-        room = skip(u, first)  # what a part leaves behind its own coordinates is overwritten by the next
+        room = skip(u, first)  # A part may write beyond its own coordinates; the next one overwrites that.
         goes = move_leaf(code, points, skip(y, first), room, width, beyond(p, own), rise, fall)
         keep_moves(points, room, width, goes)
         moves = moves | goes

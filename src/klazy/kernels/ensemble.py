@@ -35,7 +35,7 @@ ALONE = 99  # In the name of an ensemble's kernel, where that of a leader has th
 
 
 def clear(sums, d):
-    """Write zeros, to which points are added."""
+    """Set sums of points to zero."""
     for i in range(d):
         store(sums, i, spread(0.0))
 
@@ -55,7 +55,7 @@ def gather(sums, X, d):
 
 
 def gather_with(weights, sums, X, d):
-    """Do the same, and return the sum of a lane; ``X`` has room for one more number."""
+    """Write the sums over the runs into ``X``, which has room for one more number, and return the sum of a lane."""
     Z = total(weights)
     gather(sums, X, d)
     return Z
@@ -64,7 +64,7 @@ def gather_with(weights, sums, X, d):
 def survey(least, low, high, means):
     """Return the smallest numbers of two lanes, the largest of a third and the sum of a fourth.
 
-    They are found together, for threads of a GPU wait for each other whenever they fold a lane.
+    They are found together, because the threads of a GPU wait for each other whenever they fold a lane.
     """
     return smallest(least), smallest(low), largest(high), total(means)
 
@@ -79,7 +79,7 @@ def hit(q, g, X, d):
 
 
 def noise_of(program, square):
-    """Return how large rounding errors of losses are where the gradient has this squared norm."""
+    """Return the size of rounding errors in losses, given the squared norm of the gradient."""
     return program[codes.NOISE_A] * math.sqrt(square) + program[codes.NOISE_B]
 
 
@@ -160,7 +160,9 @@ def learn(blocks, count, length, X, g, d, head, program, work, noise, noted):
         low = smaller(low, loss)
         high = larger(high, loss)
         least = smaller(least, losses)
-        if rule == codes.SELF_TUNED_RATE:  # by the logarithms, which are what a saved state holds
+        if (
+            rule == codes.SELF_TUNED_RATE
+        ):  # Saved states hold the logarithms, so a resumed run gives the same bits.
             means = means + exp(load(q, codes.LOG_W)) * loss
     lowest, lowest_loss, highest_loss, mean = survey(least, low, high, means)
     r = 0.0
@@ -195,7 +197,7 @@ def learn(blocks, count, length, X, g, d, head, program, work, noise, noted):
 
 
 def board(lead, which, count, d):
-    """Return one of the boards."""
+    """Return the board with this number."""
     room = -(-(count * WIDTH) // codes.LINE) * codes.LINE
     return pointer(lead, first_board(d) + which * room)
 
@@ -213,8 +215,8 @@ def read_expert(blocks, length, place, x, d):
     return expert[codes.MOVED * WIDTH]
 
 
-def compare(q, g, at, d, move, weight, prices):
-    """Return what every expert of a block costs more than the point ``at``, without moves, and the price of going there."""
+def compare_block(q, g, at, d, move, weight, prices):
+    """Return by how much every expert of a block costs more than the point ``at`` without moves, and the price to go there."""
     x = skip(q, codes.FIELDS)
     hits = spread(0.0)
     paid = spread(0.0)
@@ -231,10 +233,10 @@ def compare(q, g, at, d, move, weight, prices):
     return conclude(hits, at, g, d), take_price(move, paid) * weight
 
 
-def follow(blocks, count, length, lead, known, g, d, program, noise, at, moved, t):
+def choose_leader(blocks, count, length, lead, known, g, d, program, noise, at, moved, t):
     """Compare every expert with the one that is followed, and change over if that pays.
 
-    That one is ``at`` this point, and has ``moved`` there at this price.
+    The expert that is followed is at the point ``at``, and its move there cost ``moved``.
     """
     move = int(program[codes.MOVE])
     weight = program[codes.MOVE_WEIGHT]
@@ -252,7 +254,7 @@ def follow(blocks, count, length, lead, known, g, d, program, noise, at, moved, 
     best = spread(np.inf)
     for block in range(count):
         q = pointer(blocks, block * length)
-        loss, price = compare(q, g, at, d, move, weight, prices)
+        loss, price = compare_block(q, g, at, d, move, weight, prices)
         loss = loss + (load(q, codes.MOVED) - moved)
         loss = where(size(loss) > noise, loss, spread(0.0))
         gap = load(behind, block) + loss
@@ -350,7 +352,7 @@ def play_on(blocks, count, length, lead, known, X, g, d, head, program, work, no
         if TELLS_ROWS:
             tilt(g, g[d], pointer(g, d), step, seen, d)
             noise = noise_of(program, squared_norm(seen, d))
-        follow(blocks, count, length, lead, known, g, d, program, noise, step, moved, head[codes.T])
+        choose_leader(blocks, count, length, lead, known, g, d, program, noise, step, moved, head[codes.T])
         was_guarding = lead[codes.GUARDING] > 0.0
         rows = int(lead[codes.RING])
     factor = 0.0
@@ -359,9 +361,9 @@ def play_on(blocks, count, length, lead, known, X, g, d, head, program, work, no
         r, factor = learn(blocks, count, length, mixed, g, d, head, program, work, noise, noted)
         if LEADS:
             watch(lead, X, g, d, head[codes.V], noise)
-    told = g
+    received = g
     if TELLS_ROWS:
-        told = seen
+        received = seen
         take_moments(g, seen, d)
     hint = zero
     outlook = pointer(work, (3 + codes.MOMENTS + codes.MOVE_ROOM + codes.MOMENTS) * d)
@@ -369,14 +371,14 @@ def play_on(blocks, count, length, lead, known, X, g, d, head, program, work, no
     season = known
     if SEASONAL >= 0:
         season = pointer(known, int(lead[codes.SEASON]))
-        observe_season(season, rows, told, v, d)
+        observe_season(season, rows, received, v, d)
     if AUTOREGRESSIVE >= 0:
-        observe_regression(known, told, d)
+        observe_regression(known, received, d)
     if PLANNING >= 0:
         period = 0
         if SEASONAL >= 0:
             period = int(season[codes.SEASON_PERIOD])
-        observe_plan(known, told, period, d)
+        observe_plan(known, received, period, d)
     if FORECASTS:
         if D > 0:
             outlook = local(OUTLOOK)
@@ -401,7 +403,7 @@ def play_on(blocks, count, length, lead, known, X, g, d, head, program, work, no
             if moves:
                 look_ahead(q, given, season, rows, outlook, v, d)
         if moves:
-            advance(q, told, hint, y, u, p, d, square, norm, move, weight, prices)
+            advance(q, received, hint, y, u, p, d, square, norm, move, weight, prices)
         else:
             wait_out(q)
         if guarded:
@@ -454,7 +456,7 @@ def open_memory(memory, d):
 
 
 def find_spread(count):
-    """Return the column of the record that has the spread of the losses."""
+    """Return the column of the record with the spread of the losses."""
     column = 3 * count * WIDTH
     if LEADS:
         column += 1
@@ -516,9 +518,9 @@ def play_ensemble(
         X = local(D)
         previous = local(D)
         gradient = local(D)
-    told = gradient
+    received = gradient
     if TELLS_ROWS:
-        told = pointer(lead, codes.MIXED + d)
+        received = pointer(lead, codes.MIXED + d)
     recording = xs.shape[0] > 0
     keeping = hitting.size > 0
     logging = log.shape[0] > 0
@@ -540,7 +542,7 @@ def play_ensemble(
             dot += gradient[i] * X[i]
             previous[i] = X[i]
             if TELLS_ROWS:
-                told[i] = g[i]
+                received[i] = g[i]
             if recording:
                 xs[row, i] = X[i]
         if IS_LINEAR:
@@ -555,9 +557,9 @@ def play_ensemble(
             switching[row] = paid
         line = pointer(log, row * log.shape[1])
         if logging:
-            account(blocks, count, length, lead, factor, X, told, d, line, head, program, work)
+            account(blocks, count, length, lead, factor, X, received, d, line, head, program, work)
         noted = logging or row == rounds - 1
-        r, factor = play_on(blocks, count, length, lead, known, X, told, d, head, program, work, noted)
+        r, factor = play_on(blocks, count, length, lead, known, X, received, d, head, program, work, noted)
         if logging and log.shape[1] > find_spread(count):
             line[find_spread(count)] = r
         for i in range(d):
@@ -579,17 +581,17 @@ def update_ensemble(memory, g):
         return 1
     count, length, head, lead, known, blocks, program = open_memory(memory, d)
     X = pointer(memory, codes.HEAD)
-    told = pointer(g, 0)
+    received = pointer(g, 0)
     if TELLS_ROWS:
-        told = pointer(lead, codes.MIXED + d)
+        received = pointer(lead, codes.MIXED + d)
         for i in range(d):
-            told[i] = g[i]
+            received[i] = g[i]
     scratch = np.zeros(WORK * d)
     work = pointer(scratch, 0)
     for block in range(count):
         q = pointer(blocks, block * length)
         store(q, codes.GUESS, spread(-np.inf))  # so that a saved agent goes on bit for bit
-    play_on(blocks, count, length, lead, known, X, told, d, head, program, work, True)
+    play_on(blocks, count, length, lead, known, X, received, d, head, program, work, True)
     memory[codes.T] += 1.0
     hold(scratch)
     return 0
@@ -597,46 +599,46 @@ def update_ensemble(memory, g):
 
 @once
 def ensemble_sequence_kernel(
-    set_code: int, cost: int, rules: tuple[int, ...], d: int, told: int | None, is_long: bool
+    set_code: int, cost: int, rules: tuple[int, ...], d: int, row_family: int | None, is_long: bool
 ) -> Any:
     """Make the kernel that plays a whole sequence; see :func:`choose_parts` for the last two arguments."""
-    lane, chosen = choose_parts(set_code, rules, d, told, is_long)
+    lane, chosen = choose_parts(set_code, rules, d, row_family, is_long)
     chosen |= {"IS_LINEAR": cost == codes.LINEAR, "reveal": link(COSTS[cost].reveal, FLOAT)}
-    key = (set_code, cost, ALONE if told is None else told, d, int(is_long), *rules)
+    key = (set_code, cost, ALONE if row_family is None else row_family, d, int(is_long), *rules)
     return compile_kernel(play_ensemble, lane, ENSEMBLE_SIGNATURE, key, **chosen)
 
 
 @once
 def ensemble_update_kernel(
-    set_code: int, rules: tuple[int, ...], d: int, told: int | None, is_long: bool
+    set_code: int, rules: tuple[int, ...], d: int, row_family: int | None, is_long: bool
 ) -> Any:
     """Make the kernel of one update, which no other thread sees half done."""
-    lane, chosen = choose_parts(set_code, rules, d, told, is_long)
-    key = (set_code, ALONE if told is None else told, d, int(is_long), *rules)
+    lane, chosen = choose_parts(set_code, rules, d, row_family, is_long)
+    key = (set_code, ALONE if row_family is None else row_family, d, int(is_long), *rules)
     return compile_kernel(update_ensemble, lane, UPDATE_SIGNATURE, key, nogil=False, **chosen)
 
 
 def choose_parts(
-    set_code: int, rules: tuple[int, ...], d: int, told: int | None, is_long: bool
+    set_code: int, rules: tuple[int, ...], d: int, row_family: int | None, is_long: bool
 ) -> tuple[Lane, dict[str, Any]]:
     """Choose the lane of the experts' blocks and the parts of a kernel.
 
-    ``told`` is the family whose rows the experts of a leader get, None for an ensemble. ``is_long`` says whether the ring of a
-    season has another length than SEASON_ROWS.
+    ``row_family`` is the code of the family whose rows a leader gets, None for an ensemble. ``is_long`` says whether the ring
+    of a season has another length than SEASON_ROWS.
     """
     lane = REGISTER if d else FLOAT
     chosen = link_round(lane, set_code, rules, d)
-    chosen |= {"ROOM": d * lane.width, "WIDTH": lane.width, **choose_family(told, FLOAT)}
-    if told is not None:
+    chosen |= {"ROOM": d * lane.width, "WIDTH": lane.width, **choose_family(row_family, FLOAT)}
+    if row_family is not None:
         chosen |= choose_forecasts(set_code, rules, chosen["ROOM"], chosen["DEPTH"], is_long)
     return lane, chosen
 
 
-def choose_family(told: int | None, plain: Lane) -> dict[str, Any]:
-    """Choose what differs by the rows that experts get; ``plain`` is the lane of plain numbers."""
-    part = COSTS[told or codes.LINEAR]
+def choose_family(row_family: int | None, plain: Lane) -> dict[str, Any]:
+    """Choose the parts that depend on the rows that experts get; ``plain`` is the lane of plain numbers."""
+    part = COSTS[row_family or codes.LINEAR]
     return {
-        "LEADS": told is not None,
+        "LEADS": row_family is not None,
         "TELLS_ROWS": part is not COSTS[codes.LINEAR],
         "apart": part.apart,
         "conclude": part.conclude,
@@ -651,7 +653,7 @@ def choose_family(told: int | None, plain: Lane) -> dict[str, Any]:
 def choose_forecasts(
     set_code: int, rules: tuple[int, ...], room: int, depth: int, is_long: bool
 ) -> dict[str, Any]:
-    """Choose what experts need for which a leader forecasts; ``room`` is that of a vector of every lane."""
+    """Choose the parts for experts whose leader forecasts for them; ``room`` is the size of a vector of every lane."""
     chosen: dict[str, Any] = {"OUTLOOK": depth * room, "IS_LONG": is_long}
     names = list(RULES)
     for code in rules:

@@ -22,7 +22,7 @@ _SIGNATURE = types.boolean(
 
 
 def _view(context: Any, builder: Any, data: Any, size: Any) -> Any:
-    """Make an array of ``size`` numbers without a reference count, which would take atomic instructions."""
+    """Make an array of ``size`` numbers that is not reference-counted, which would take atomic instructions."""
     view = context.make_array(_ROW)(context, builder)
     item = context.get_constant(types.intp, 8)
     populate_array(view, data=data, shape=[size], strides=[item], itemsize=item, meminfo=None)
@@ -30,7 +30,7 @@ def _view(context: Any, builder: Any, data: Any, size: Any) -> Any:
 
 
 def _call(context: Any, address: Any, row: Any, size: Any, g: Any, d: Any):
-    """Typing and code of :func:`call`: the kernel of one round at an address takes a learner's row and its gradient."""
+    """Define typing and code of :func:`call`: the kernel at an address takes a learner's row and its gradient."""
 
     def code(context, builder, signature, arguments):
         place, row, size, g, d = arguments

@@ -9,6 +9,7 @@ A vector of a lane is an array in which place ``i`` holds one number for each ru
 """
 
 import math
+from array import array
 
 
 def load(v, i):
@@ -34,6 +35,11 @@ def skip(v, n):
 def beyond(p, n):
     """Return plain numbers from place ``n`` on."""
     return p[n:]
+
+
+def local(size):
+    """Return room for a few plain numbers that nothing else can point to."""
+    return memoryview(array("d", [0.0]) * size)
 
 
 def spread(value):
@@ -87,12 +93,12 @@ def smallest(x):
 
 
 def own_place():
-    """Return which of the threads of a block this is: on a processor there is one."""
+    """Return the number of this thread in its block: always 0 on a processor."""
     return 0
 
 
 def wait():
-    """Go on when all threads of the block have come here; what they have written is then seen by all."""
+    """Wait until all threads of the block are here; each then sees what the others have written."""
 
 
 def root(x):
@@ -124,7 +130,7 @@ def log(x):
 
 
 def exact(part):
-    """Keep this part's arithmetic as it is written."""
+    """Keep the arithmetic of this part in the order in which it is written."""
     part.flags = False
     return part
 
@@ -136,6 +142,6 @@ def without_nan(part):
 
 
 def called(part):
-    """Call this long part, do not inline it."""
+    """Compile this long part as a function that is called, not inlined."""
     part.inline = False
     return part

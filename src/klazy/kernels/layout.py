@@ -42,11 +42,11 @@ def find_missing_part(learner: Any, *parts: Any) -> str | None:
 
 
 def _find_missing(learner: Any, rule: str, parts: tuple[Any, ...]) -> str | None:
-    """Do the same for a learner that has a rule, perhaps within a leader."""
+    """Return the first part without a kernel, for a learner that has a rule, perhaps within a leader."""
     needed = [learner.domain, *parts]
     if rule in MANY:
         needed.append(learner.movement)
-        if not isinstance(learner.movement.weight, float):
+        if not learner.movement.is_steady:
             return f"{type(learner.movement).__name__} with a weight per round"
         if getattr(learner, "rows", ()) is None:
             return f"the family {type(learner.family).__name__}"
@@ -142,7 +142,7 @@ def _describe_schedule(learner: Any) -> tuple[int, float, float]:
 
 
 def _scale_of(schedule: int, a: float) -> float:
-    """Return what multiplies the sigmas of a schedule whose parameter A is 1."""
+    """Return the factor between the sigmas of a schedule and those of the same schedule with parameter A = 1."""
     if schedule == codes.CONSTANT:
         return a
     if schedule in (codes.SQRT, codes.DOUBLING):
@@ -160,7 +160,7 @@ def read_state(learner: Any, state: Any, row: Array) -> Any:
     if rule.keeps_sigma:
         values["sigma"] = float(row[codes.OLD_SIGMA])
     for i, name in enumerate(rule.scalars):
-        kind = type(getattr(state, name))  # counts are whole numbers
+        kind = type(getattr(state, name))  # Counts are integers.
         values[name] = kind(row[codes.OWN + len(rule.parameters) + i])
     at = codes.FIELDS + d
     values["x"] = row[codes.FIELDS : at].copy()
@@ -170,7 +170,7 @@ def read_state(learner: Any, state: Any, row: Array) -> Any:
     if rule.ring:
         values["ring"] = row[at : at + state.ring.size].reshape(state.ring.shape).copy()
     if rule.led:
-        values[rule.led] = np.zeros(0)  # the leader has it
+        values[rule.led] = np.zeros(0)  # The leader stores it.
     return state._replace(**values)
 
 
@@ -197,7 +197,7 @@ def read_rows(blocks: Array, lanes: np.ndarray) -> Array:
 
 
 def allocate_aligned(n: int) -> Array:
-    """Zeros that begin where a line of the processor's cache does, so that few registers are split in memory."""
+    """Return zeros that begin at a cache line, so that few registers are split in memory."""
     room = np.zeros(n + codes.LINE)
     first = -(room.ctypes.data // room.itemsize) % codes.LINE
     return room[first : first + n]
@@ -272,7 +272,7 @@ class EnsembleLayout:
         return memory
 
     def _lay_out(self, state: Any, more: int = 0) -> Array:
-        """Head, blocks and program, of an ensemble that has lost nothing, and room for more numbers."""
+        """Lay out head, blocks and program of an ensemble without losses, and room for more numbers."""
         blocks = self._write_blocks(state)
         program = self._write_program()
         memory = allocate_aligned(self.first + blocks.size + program.size + more)
@@ -312,7 +312,7 @@ class EnsembleLayout:
         return self.model._replace(**self._read(memory), V=float(memory[codes.V]))
 
     def _read(self, memory: Array) -> dict[str, Any]:
-        """Read what the states of all learners made of others have."""
+        """Read the fields that the states of ensembles and leaders share."""
         count = int(memory[codes.BLOCKS])
         size = int(memory[codes.BLOCK_SIZE])
         rows = read_rows(memory[self.first : self.first + count * size], self.lanes)
@@ -334,9 +334,9 @@ class EnsembleLayout:
         about = (rule, rate, learner.movement.code, float(learner.movement.weight), *learner.noise)
         return np.concatenate((about, prices, learner.domain.parameters()))
 
-    told: int | None = None  # The family whose rows the experts of a leader get.
+    row_family: int | None = None  # The code of the family whose rows a leader gets.
     more_columns = 3  # Columns of the record, next to three for every lane.
-    is_long = False  # Whether the ring of a season has another length than others.
+    is_long = False  # Whether the ring of a season has another length than SEASON_ROWS.
 
     @property
     def record_width(self) -> int:
@@ -361,26 +361,26 @@ class EnsembleLayout:
         from klazy.kernels.ensemble import ensemble_sequence_kernel
 
         code = self.learner.domain.code
-        return ensemble_sequence_kernel(code, cost, self.rules, self.d, self.told, self.is_long)
+        return ensemble_sequence_kernel(code, cost, self.rules, self.d, self.row_family, self.is_long)
 
     def update_kernel(self) -> Any:
         """Make the kernel of one round."""
         from klazy.kernels.ensemble import ensemble_update_kernel
 
         code = self.learner.domain.code
-        return ensemble_update_kernel(code, self.rules, self.d, self.told, self.is_long)
+        return ensemble_update_kernel(code, self.rules, self.d, self.row_family, self.is_long)
 
 
 class LeaderLayout(EnsembleLayout):
-    """A leader: what an ensemble has, with what it knows of its experts between the head and the blocks."""
+    """A leader: an ensemble's numbers, with those of the leader itself between the head and the blocks."""
 
     def __init__(self, learner: Any, width: int | None = None) -> None:
         super().__init__(learner, width)
-        # Led experts move as Reluctant does: a leader of them alone has the kernel of a leader of both, which auto is.
+        # Experts that forecast move as Reluctant does. A leader of them alone uses the kernel of auto, which has both.
         movers = {RULE_CODES[expert.mover.rule] for expert in learner.experts if RULES[expert.rule].led}
         self.rules = tuple(sorted({*self.rules, *movers}))
-        self.told, self.parameters = learner.rows
-        self.at = self.first  # where what it knows begins
+        self.row_family, self.parameters = learner.rows
+        self.at = self.first  # where the leader's own numbers begin
         self.room = -(-self.lanes.size // codes.LINE) * codes.LINE
         self.first = self.at + codes.first_board(self.d) + codes.BOARDS * self.room
         self.more_columns = 7 if learner.guard else 1
@@ -420,7 +420,7 @@ class LeaderLayout(EnsembleLayout):
         whose = np.where(lanes >= 0, lanes, -1 - lanes)
         memory[self._board(codes.BEHIND)] = state.behind[whose]
         memory[self._board(codes.SQUARES)] = state.squares[whose]
-        memory[self._board(codes.FORGETS)] = learner.forgets[whose]
+        memory[self._board(codes.FORGETS)] = learner.forgetful[whose]
         memory[self._board(codes.ORDER)] = np.where(lanes >= 0, lanes, math.inf)
         return memory
 
@@ -468,7 +468,7 @@ def _group_experts(experts: Sequence[Any], width: int) -> np.ndarray:
 
 
 def fill_lanes(members: Sequence[int] | np.ndarray, width: int) -> np.ndarray:
-    """Put rows into lanes, of shape (blocks, width); the lanes left over repeat the last block's first."""
+    """Put rows into lanes, of shape (blocks, width); empty lanes of the last block repeat its first row."""
     count = -(-len(members) // width)
     lanes = np.full(count * width, -1 - members[(count - 1) * width])
     lanes[: len(members)] = members

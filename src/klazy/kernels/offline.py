@@ -286,7 +286,7 @@ def keeping_kernel() -> Any:
 
 @once
 def splitting_kernels(d: int) -> tuple[Any, Any, Any]:
-    """Make the kernels factor, eliminate and substitute."""
+    """Make the kernels of :func:`_factor`, :func:`_eliminate` and :func:`_substitute`."""
     eliminate = void(
         input2, input2, output2, output2, input1, input2, float64, input1, input1, float64, input2, output2
     )  # fmt: skip

@@ -1,15 +1,13 @@
-"""The plan of a leader for demand, and the levels to which its experts move: the twin of klazy.learners.plan.
+"""The plan of a learner for demand, and the levels to which it moves: ``step`` runs it as plain Python, kernels compiled.
 
-All numbers are plain here, and sums are added in the order in which the specification adds them: what is solved for magnifies
-rounding errors.
+All numbers are plain, in one vector whose arrays klazy.learners.planning lists. Levels are roots of demands.
 """
 
 import math
 
 from klazy.kernels import codes
-from klazy.kernels.binding import local, pointer
 from klazy.kernels.codes import PLAN_BINS, PLAN_FEATURES, PLAN_SEGMENTS, REGRESSION_BANDS, REGRESSION_SLOTS
-from klazy.kernels.lane import called, exact
+from klazy.kernels.lane import beyond, called, exact, local
 from klazy.kernels.regression import eliminate
 from klazy.kernels.season import find_period
 from klazy.kernels.slots import WIDTH, D
@@ -42,37 +40,37 @@ PLAN_EXCESS = 4
 
 def find_shared(known, d):
     """Return the arrays that do not grow with the dimension; the forecasts follow them."""
-    return pointer(known, codes.PLAN_HEAD + d + REGRESSION_BANDS + d * REGRESSION_BANDS)
+    return beyond(known, codes.PLAN_HEAD + d + REGRESSION_BANDS + d * REGRESSION_BANDS)
 
 
 def find_middle(known, d):
     """Return the mean of sums of a few rounds; their autocovariances follow it."""
-    return pointer(find_shared(known, d), FORESIGHT + d * PLAN_SEGMENTS)
+    return beyond(find_shared(known, d), FORESIGHT + d * PLAN_SEGMENTS)
 
 
 def find_slots(known, d):
     """Return the slots of all segments."""
-    return pointer(find_middle(known, d), d + codes.SEASON_PLACES)
+    return beyond(find_middle(known, d), d + codes.SEASON_PLACES)
 
 
-def find_slot(known, d, j, number):
-    """Return what a segment remembers of a round: of each coordinate the features and the forecast."""
+def find_segment_slot(known, d, j, number):
+    """Return the slot of a round in a segment: features and forecast of each coordinate."""
     place = j * REGRESSION_SLOTS + number % REGRESSION_SLOTS
-    return pointer(find_slots(known, d), place * d * REMEMBERED)
+    return beyond(find_slots(known, d), place * d * REMEMBERED)
 
 
-def find_sums(known, d, t):
+def find_root_sums(known, d, t):
     """Return the sums up to round t, one of those in the ring."""
     place = t & (int(known[codes.PLAN_ROWS]) - 1)
     slots = PLAN_SEGMENTS * REGRESSION_SLOTS * d * REMEMBERED
-    return pointer(find_slots(known, d), slots + place * d)
+    return beyond(find_slots(known, d), slots + place * d)
 
 
 # ---- a round
 
 
 def count_apart(j):
-    """Return how many rounds are between two in which a segment learns."""
+    """Return every how many rounds a segment learns."""
     return 1 << max(j - SHORT_SEGMENTS, 0)
 
 
@@ -83,6 +81,7 @@ def find_start(j):
 
 @exact
 def take_root(level):
+    """Return the root of a level, below zero for one below zero."""
     return math.copysign(math.sqrt(abs(level)), level)
 
 
@@ -119,10 +118,10 @@ def observe_plan(known, row, period, dim):
 @exact
 def add_roots(known, row, n, d):
     """Update the sums and the means with the roots of a row."""
-    sums = pointer(known, codes.PLAN_HEAD)
-    norms = pointer(sums, d)
-    means = pointer(norms, REGRESSION_BANDS)
-    ring = find_sums(known, d, n)
+    sums = beyond(known, codes.PLAN_HEAD)
+    norms = beyond(sums, d)
+    means = beyond(norms, REGRESSION_BANDS)
+    ring = find_root_sums(known, d, n)
     pace = 1.0
     for k in range(REGRESSION_BANDS):
         norms[k] += pace * (1.0 - norms[k])
@@ -131,7 +130,7 @@ def add_roots(known, row, n, d):
         number = take_root(row[i])
         sums[i] += number
         ring[i] = sums[i]
-        mean = pointer(means, i * REGRESSION_BANDS)
+        mean = beyond(means, i * REGRESSION_BANDS)
         pace = 1.0
         for k in range(REGRESSION_BANDS):
             mean[k] += pace * (number - mean[k])
@@ -144,9 +143,9 @@ def correlate(known, n, d):
     """Look for a period in sums of a few rounds, of which this is number n."""
     pace = 1.0 / min(n, codes.SEASON_MEMORY)
     middle = find_middle(known, d)
-    covariances = pointer(middle, d)
-    now = find_sums(known, d, codes.PLAN_STRIDE * n)
-    before = find_sums(known, d, codes.PLAN_STRIDE * (n - 1))
+    covariances = beyond(middle, d)
+    now = find_root_sums(known, d, codes.PLAN_STRIDE * n)
+    before = find_root_sums(known, d, codes.PLAN_STRIDE * (n - 1))
     offset = 0.0
     product = 0.0
     for i in range(d):
@@ -156,7 +155,7 @@ def correlate(known, n, d):
         offset += apart * middle[i]
         product += now[i] * apart
     for lag in range(min(codes.SEASON_LAGS, n - 1) + 1):
-        sums = find_sums(known, d, codes.PLAN_STRIDE * (n - lag - 1))
+        sums = find_root_sums(known, d, codes.PLAN_STRIDE * (n - lag - 1))
         earlier = 0.0
         for i in range(d):
             earlier += sums[i] * (now[i] - before[i] - middle[i])
@@ -174,13 +173,13 @@ def learn_segment(known, n, j, d):
     past = n - (1 << j)
     if past > 0:
         rounds = (1 << j) - find_start(j)
-        slot = find_slot(known, d, j, past // count_apart(j))
-        before = find_sums(known, d, past)
-        middle = find_sums(known, d, n - rounds)
-        now = find_sums(known, d, n)
+        slot = find_segment_slot(known, d, j, past // count_apart(j))
+        before = find_root_sums(known, d, past)
+        middle = find_root_sums(known, d, n - rounds)
+        now = find_root_sums(known, d, n)
         shared = find_shared(known, d)
-        products = pointer(shared, PRODUCTS + j * PLAN_FEATURES)
-        matrix = pointer(shared, MATRICES + j * FEATURE_SQUARE)
+        products = beyond(shared, PRODUCTS + j * PLAN_FEATURES)
+        matrix = beyond(shared, MATRICES + j * FEATURE_SQUARE)
         square = 0.0
         targets = local(PLAN_FEATURES)
         for a in range(PLAN_FEATURES):
@@ -208,7 +207,7 @@ def test_segment(known, row, n, j, d):
     lag = (find_start(j) + (1 << j) + 1) // 2
     past = n - lag
     if past > 0:
-        slot = find_slot(known, d, j, past // apart)
+        slot = find_segment_slot(known, d, j, past // apart)
         shared = find_shared(known, d)
         spread = shared[SPREADS + j]
         missed = 0.0
@@ -248,7 +247,7 @@ def solve_segment(known, n, j, d):
 
 @exact
 def count_up(shared):
-    """Make the distribution of errors of their counts."""
+    """Compute the distribution of errors from their counts."""
     total = 0.0
     for at in range(PLAN_BINS):
         total += shared[COUNTS + at]
@@ -261,9 +260,9 @@ def count_up(shared):
 @called
 @exact
 def forecast_segments(known, n, i, period, d):
-    """Forecast a coordinate in all segments, and remember that where a segment learns."""
-    norms = pointer(known, codes.PLAN_HEAD + d)
-    mean = pointer(norms, REGRESSION_BANDS + i * REGRESSION_BANDS)
+    """Forecast a coordinate in all segments, and store the forecast of those that learn in this round."""
+    norms = beyond(known, codes.PLAN_HEAD + d)
+    mean = beyond(norms, REGRESSION_BANDS + i * REGRESSION_BANDS)
     average = known[codes.PLAN_HEAD + i] / n
     shared = find_shared(known, d)
     features = local(PLAN_FEATURES)
@@ -281,7 +280,7 @@ def forecast_segments(known, n, i, period, d):
             forecast += shared[COEFFICIENTS + j * PLAN_FEATURES + k] * features[k]
         shared[FORESIGHT + i * PLAN_SEGMENTS + j] = forecast
         if n % count_apart(j) == 0:
-            slot = pointer(find_slot(known, d, j, n // count_apart(j)), i * REMEMBERED)
+            slot = beyond(find_segment_slot(known, d, j, n // count_apart(j)), i * REMEMBERED)
             for k in range(PLAN_FEATURES):
                 slot[k] = features[k]
             slot[PLAN_FEATURES] = forecast
@@ -298,8 +297,8 @@ def find_season(known, n, i, j, period, average, d):
     begin = n - ((1 << j) + period - 1) // period * period + find_start(j)
     for _ in range(codes.PLAN_PERIODS):
         if begin >= 0 and n - begin < rows:
-            end = find_sums(known, d, begin + rounds)
-            total += (end[i] - find_sums(known, d, begin)[i]) / rounds
+            end = find_root_sums(known, d, begin + rounds)
+            total += (end[i] - find_root_sums(known, d, begin)[i]) / rounds
             count += 1
         begin -= period
     if count > 0:
@@ -312,8 +311,9 @@ def find_season(known, n, i, j, period, average, d):
 
 @called
 @exact
-def find_slope(forecasts, shared, segments, terms, sharpest, root):
+def find_slope(forecasts, shared, terms, sharpest, root):
     """Return what one more unit at a level costs in the next round and all that are planned."""
+    segments = int(terms[PLAN_AHEAD * WIDTH])
     short = terms[PLAN_SHORT * WIDTH]
     both = short + terms[PLAN_EXCESS * WIDTH]
     value = 0.0
@@ -336,10 +336,14 @@ def find_slope(forecasts, shared, segments, terms, sharpest, root):
 
 @called
 @exact
-def find_level(forecasts, shared, segments, terms, low, high, root):
-    """Find the level nearest to one at which neither rising nor falling pays; all levels are roots."""
+def find_level(forecasts, shared, terms, low, high, root):
+    """Find the level nearest to one at which neither rising nor falling pays; all levels are roots.
+
+    The slope rises with the level. It is searched in steps that double, and then by false position: ``missing`` is how much is
+    missing on the near side of the level, ``over`` how much is too much on its far side.
+    """
     sharpest = codes.PLAN_SHARPEST * (high - low)
-    slope = find_slope(forecasts, shared, segments, terms, sharpest, root)
+    slope = find_slope(forecasts, shared, terms, sharpest, root)
     target = terms[PLAN_FALL * WIDTH]
     way = -1.0
     end = low
@@ -360,7 +364,7 @@ def find_level(forecasts, shared, segments, terms, low, high, root):
         far = near + way * step
         if way * (end - far) <= 0.0:
             far = end
-        over = way * (find_slope(forecasts, shared, segments, terms, sharpest, far) - target)
+        over = way * (find_slope(forecasts, shared, terms, sharpest, far) - target)
         searching = over < 0.0 and far != end
         if searching:
             near = far
@@ -373,7 +377,7 @@ def find_level(forecasts, shared, segments, terms, low, high, root):
     while turn < codes.PLAN_TURNS and over > 0.0 and abs(far - near) > codes.PLAN_NEAR * spread:
         turn += 1
         trial = far - (far - near) * (over / (over + missing))
-        value = way * (find_slope(forecasts, shared, segments, terms, sharpest, trial) - target)
+        value = way * (find_slope(forecasts, shared, terms, sharpest, trial) - target)
         if value < 0.0:
             near = trial
             missing = 0.0 - value
@@ -389,26 +393,32 @@ def find_level(forecasts, shared, segments, terms, low, high, root):
     return far
 
 
+@exact
+def choose_level(shared, terms, i, level, least, most):
+    """Return the next level of a coordinate between its bounds: the present one, unless another pays."""
+    low = take_root(least)
+    high = take_root(most)
+    if shared[SPREADS] < 0.0 or low >= high:
+        return level
+    root = take_root(level)
+    forecasts = beyond(shared, FORESIGHT + i * PLAN_SEGMENTS)
+    found = find_level(forecasts, shared, terms, low, high, root)
+    if found == root:
+        return level
+    return min(max(found * abs(found), least), most)
+
+
 @called
 @exact
 def lend_levels(q, known, outlook, p, d):
     """Write the next levels of the experts of a block into ``outlook``; an empty lane repeats the first."""
     shared = find_shared(known, d)
     for lane in range(WIDTH):
-        terms = pointer(q, codes.OWN * WIDTH + lane)
-        x = pointer(q, codes.FIELDS * WIDTH + lane)
-        segments = int(terms[PLAN_AHEAD * WIDTH])
+        terms = beyond(q, codes.OWN * WIDTH + lane)
+        x = beyond(q, codes.FIELDS * WIDTH + lane)
         is_empty = lane > 0 and q[codes.PRIOR * WIDTH + lane] == -math.inf
         for i in range(d):
-            level = x[i * WIDTH]
-            if is_empty:
-                level = outlook[i * WIDTH]
-            elif shared[SPREADS] >= 0.0 and p[i] < p[d + i]:
-                root = take_root(level)
-                forecasts = pointer(shared, FORESIGHT + i * PLAN_SEGMENTS)
-                low = take_root(p[i])
-                high = take_root(p[d + i])
-                found = find_level(forecasts, shared, segments, terms, low, high, root)
-                if found != root:
-                    level = min(max(found * abs(found), p[i]), p[d + i])
+            level = outlook[i * WIDTH]
+            if not is_empty:
+                level = choose_level(shared, terms, i, x[i * WIDTH], p[i], p[d + i])
             outlook[i * WIDTH + lane] = level

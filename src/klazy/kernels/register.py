@@ -16,7 +16,7 @@ from numba.core.imputils import lower_builtin
 from numba.core.typing.templates import ConcreteTemplate, infer_global
 from numba.extending import intrinsic, models, register_model
 
-from klazy.kernels.binding import Lane, pointer
+from klazy.kernels.binding import Lane, local, pointer
 from klazy.kernels.codes import LANES
 from klazy.kernels.lane import exact, larger, spread, where
 
@@ -227,7 +227,7 @@ def log_of_register(x):
     return where(x > 0.0, value, where(x == 0.0, spread(-np.inf), spread(np.nan)))
 
 
-_COMPILED = {
+_REGISTER_WORDS = {
     "load": _intrinsic(lambda b, v, i: b.load(_address(b, v, i), align=8), LANES_TYPE, _POINTER, types.intp),
     "store": _intrinsic(
         lambda b, v, i, value: b.store(value, _address(b, v, i), align=8),
@@ -267,7 +267,7 @@ def _entries(v, i):
 
 
 # What the words mean where compilation is off.
-_PLAIN = {
+_ARRAY_WORDS = {
     "load": lambda v, i: _entries(v, i).copy(),
     "store": lambda v, i, value: np.copyto(_entries(v, i), value),
     "peek": lambda v, i: v[i * LANES],
@@ -288,5 +288,5 @@ _PLAIN = {
     "smallest": np.min,
 }
 
-_WORDS = _PLAIN if config.DISABLE_JIT else _COMPILED
-REGISTER = Lane(LANES, _WORDS | {"beyond": pointer})
+_LANE_WORDS = _ARRAY_WORDS if config.DISABLE_JIT else _REGISTER_WORDS
+REGISTER = Lane(LANES, _LANE_WORDS | {"beyond": pointer, "local": local})

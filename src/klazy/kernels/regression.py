@@ -1,14 +1,13 @@
-"""The regression of a leader, and the forecasts that its experts get: the twin of klazy.learners.regression.
+"""The regression of an autoregressive learner, which ``step`` runs as plain Python and kernels run compiled.
 
-All numbers are plain here. Sums are added in the order in which the specification adds them, because what is solved for
-magnifies rounding errors. Features are next to each other, and so are horizons, so that loops over them vectorise. The threads
-of a GPU's block share a regression: each updates some of the coordinates, features and horizons.
+All numbers are plain, in one vector whose arrays klazy.learners.autoregressive lists. Features are next to each other, and so
+are horizons, so that loops over them vectorise. The threads of a GPU's block share a regression: each updates some of the
+coordinates, features and horizons.
 """
 
 from klazy.kernels import codes
-from klazy.kernels.binding import local, pointer
 from klazy.kernels.codes import REGRESSION_BANDS, REGRESSION_HORIZONS, REGRESSION_SLOTS
-from klazy.kernels.lane import called, exact, own_place, wait
+from klazy.kernels.lane import beyond, called, exact, local, own_place, wait
 from klazy.kernels.rules import AHEAD
 from klazy.kernels.slots import THREADS, WIDTH, D
 
@@ -24,44 +23,44 @@ SPACING_COUNT = REGRESSION_HORIZONS - SHORT_HORIZONS
 
 def find_means(known, d):
     """Return the exponential means, a row for each coordinate; the sums and the norms are before them."""
-    return pointer(known, codes.REGRESSION_HEAD + d + REGRESSION_BANDS)
+    return beyond(known, codes.REGRESSION_HEAD + d + REGRESSION_BANDS)
 
 
 def find_squares(known, d):
     """Return the sums of squared targets, one for each horizon."""
-    return pointer(find_means(known, d), d * REGRESSION_BANDS)
+    return beyond(find_means(known, d), d * REGRESSION_BANDS)
 
 
 def find_errors(known, d):
     """Return the sums of squared errors, one for each horizon."""
-    return pointer(find_squares(known, d), REGRESSION_HORIZONS)
+    return beyond(find_squares(known, d), REGRESSION_HORIZONS)
 
 
 def find_products(known, d):
     """Return the products of features and targets, a row for each horizon."""
-    return pointer(find_errors(known, d), REGRESSION_HORIZONS)
+    return beyond(find_errors(known, d), REGRESSION_HORIZONS)
 
 
 def find_matrix(known, d):
     """Return the products of any two features."""
-    return pointer(find_products(known, d), REGRESSION_HORIZONS * REGRESSION_BANDS)
+    return beyond(find_products(known, d), REGRESSION_HORIZONS * REGRESSION_BANDS)
 
 
 def find_coefficients(known, d):
     """Return the coefficients, a row for each feature."""
-    return pointer(find_matrix(known, d), SQUARE)
+    return beyond(find_matrix(known, d), SQUARE)
 
 
 def find_forecasts(known, d):
     """Return the forecasts, a row for each coordinate."""
-    return pointer(find_coefficients(known, d), REGRESSION_BANDS * REGRESSION_HORIZONS)
+    return beyond(find_coefficients(known, d), REGRESSION_BANDS * REGRESSION_HORIZONS)
 
 
 def find_slot(known, d, spacing, number):
-    """Return what is remembered of the round with this number among those of a spacing: sums, features and forecasts."""
+    """Return the sums, features and forecasts of the round with this number, among the rounds of one spacing."""
     place = spacing * REGRESSION_SLOTS + number % REGRESSION_SLOTS
     first = d * REGRESSION_HORIZONS + place * SLOT_ROOM * d
-    return pointer(find_forecasts(known, d), first)
+    return beyond(find_forecasts(known, d), first)
 
 
 # ---- a round
@@ -93,7 +92,7 @@ def observe_regression(known, row, dim):
     wait()
     if solves:
         for h in range(place, REGRESSION_HORIZONS, THREADS):
-            solve(known, n, h, d)
+            solve_horizon(known, n, h, d)
     wait()
     for i in range(place, d, THREADS):
         forecast(known, n, i, d)
@@ -106,8 +105,8 @@ def observe_regression(known, row, dim):
 @exact
 def add_row(known, row, n, d):
     """Update the sums and the means with a row."""
-    sums = pointer(known, codes.REGRESSION_HEAD)
-    norms = pointer(sums, d)
+    sums = beyond(known, codes.REGRESSION_HEAD)
+    norms = beyond(sums, d)
     means = find_means(known, d)
     paces = local(REGRESSION_BANDS)
     pace = 1.0
@@ -124,7 +123,7 @@ def add_row(known, row, n, d):
     for i in range(d):
         number = row[i] - middle
         sums[i] += number
-        mean = pointer(means, i * REGRESSION_BANDS)
+        mean = beyond(means, i * REGRESSION_BANDS)
         for k in range(REGRESSION_BANDS):
             mean[k] += paces[k] * (number - mean[k])
 
@@ -132,12 +131,12 @@ def add_row(known, row, n, d):
 @exact
 def find_features(known, n, i, d):
     """Write the sum and the features of a coordinate into the round's slot."""
-    sums = pointer(known, codes.REGRESSION_HEAD)
-    norms = pointer(sums, d)
-    mean = pointer(find_means(known, d), i * REGRESSION_BANDS)
+    sums = beyond(known, codes.REGRESSION_HEAD)
+    norms = beyond(sums, d)
+    mean = beyond(find_means(known, d), i * REGRESSION_BANDS)
     slot = find_slot(known, d, 0, n)
     slot[i] = sums[i]
-    feature = pointer(slot, d + i * REGRESSION_BANDS)
+    feature = beyond(slot, d + i * REGRESSION_BANDS)
     smoothed = local(REGRESSION_BANDS)
     for k in range(REGRESSION_BANDS):
         smoothed[k] = mean[k] / norms[k]
@@ -153,10 +152,10 @@ def learn_pair(known, n, h, d):
     j = max(h - SHORT_HORIZONS, 0)
     if n % (1 << j) == 0 and n > horizon:
         slot = find_slot(known, d, j, (n - horizon) >> j)
-        features = pointer(slot, d)
-        expected = pointer(features, d * REGRESSION_BANDS)
-        sums = pointer(known, codes.REGRESSION_HEAD)
-        products = pointer(find_products(known, d), h * REGRESSION_BANDS)
+        features = beyond(slot, d)
+        expected = beyond(features, d * REGRESSION_BANDS)
+        sums = beyond(known, codes.REGRESSION_HEAD)
+        products = beyond(find_products(known, d), h * REGRESSION_BANDS)
         added = local(REGRESSION_BANDS)
         for k in range(REGRESSION_BANDS):
             added[k] = 0.0
@@ -168,7 +167,7 @@ def learn_pair(known, n, h, d):
             error = mean - expected[i * REGRESSION_HORIZONS + h]
             square += target * target
             errors += error * error
-            feature = pointer(features, i * REGRESSION_BANDS)
+            feature = beyond(features, i * REGRESSION_BANDS)
             for k in range(REGRESSION_BANDS):
                 added[k] += feature[k] * target
         find_squares(known, d)[h] += square
@@ -180,8 +179,8 @@ def learn_pair(known, n, h, d):
 @exact
 def add_square(known, n, a, d):
     """Add the products of a feature of the round with all before it, summed over the coordinates."""
-    row = pointer(find_matrix(known, d), a * REGRESSION_BANDS)
-    features = pointer(find_slot(known, d, 0, n), d)
+    row = beyond(find_matrix(known, d), a * REGRESSION_BANDS)
+    features = beyond(find_slot(known, d, 0, n), d)
     for b in range(a + 1):
         added = 0.0
         for i in range(d):
@@ -201,7 +200,7 @@ def copy_slots(known, n, d):
 
 @called
 @exact
-def solve(known, n, h, d):
+def solve_horizon(known, n, h, d):
     """Find the coefficients of one horizon by elimination."""
     j = max(h - SHORT_HORIZONS, 0)
     pairs = (n >> j) - ((2 << h) >> j)
@@ -213,7 +212,7 @@ def solve(known, n, h, d):
             trace += matrix[c * REGRESSION_BANDS + c]
         ridge = max(min(2 << h, REGRESSION_SLOTS) * (square / (pairs * d)), codes.REGRESSION_LEAST * trace)
         share = pairs / n
-        products = pointer(find_products(known, d), h * REGRESSION_BANDS)
+        products = beyond(find_products(known, d), h * REGRESSION_BANDS)
         rows = local(SQUARE)
         b = local(REGRESSION_BANDS)
         for at in range(SQUARE):
@@ -229,10 +228,10 @@ def solve(known, n, h, d):
 
 @exact
 def eliminate(rows, b, count):
-    """Solve equations by elimination; of the symmetric matrix only what is below the diagonal is read."""
+    """Solve rows x = b for a positive definite matrix, which needs no pivots; only its lower triangle is read."""
     for c in range(count):
         for r in range(c + 1, count):
-            row = pointer(rows, r * count)
+            row = beyond(rows, r * count)
             share = row[c] / rows[c * count + c]
             for k in range(c + 1, r + 1):
                 row[k] -= share * rows[k * count + c]
@@ -246,12 +245,12 @@ def eliminate(rows, b, count):
 
 @exact
 def forecast(known, n, i, d):
-    """Write the forecasts of a coordinate for all horizons, which are side by side."""
+    """Write the forecasts of a coordinate for all horizons, which are next to each other."""
     slot = find_slot(known, d, 0, n)
-    features = pointer(slot, d + i * REGRESSION_BANDS)
-    expected = pointer(slot, d + d * REGRESSION_BANDS + i * REGRESSION_HORIZONS)
+    features = beyond(slot, d + i * REGRESSION_BANDS)
+    expected = beyond(slot, d + d * REGRESSION_BANDS + i * REGRESSION_HORIZONS)
     coefficients = find_coefficients(known, d)
-    forecasts = pointer(find_forecasts(known, d), i * REGRESSION_HORIZONS)
+    forecasts = beyond(find_forecasts(known, d), i * REGRESSION_HORIZONS)
     mean = known[codes.REGRESSION_HEAD + i] / n
     out = local(REGRESSION_HORIZONS)
     for h in range(REGRESSION_HORIZONS):

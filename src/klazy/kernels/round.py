@@ -23,7 +23,7 @@ from klazy.kernels.slots import *
 def settle(x, y, u, d, p, shift, theta, move, prices):
     """Write the second stage of the projection into ``x``, and return the price of the move before root and weight."""
     paid = spread(0.0)
-    if move == codes.MOVE_L2:  # a loop of its own, without a branch
+    if move == codes.MOVE_L2:  # Its own loop, which has no branch.
         for i in range(d):
             z = coordinate(load(y, i), load(u, i), i, d, p, shift, theta)
             delta = z - load(x, i)
@@ -41,7 +41,7 @@ def settle(x, y, u, d, p, shift, theta, move, prices):
 def play_round(
     rule, x, own, s, y, u, p, g, h, d, sigma, step, old, starts, ends, memory, kappa, guess, move, prices
 ):
-    """Returns <g, x>, the price of the move before root and weight, and the threshold to start from next."""
+    """Play a round; return <g, x>, the price of the move before root and weight, and the threshold to start from next."""
     dot = propose(rule, x, own, s, g, h, y, d, sigma, step, old, starts)
     if MAY_PLACE and (MUST_PLACE or rule >= FIRST_PLACED):
         paid = spread(0.0)
@@ -79,7 +79,7 @@ def play_block(q, g, h, y, u, p, d, sigma, step, starts, ends, move, prices):
         old = load(q, codes.OLD_SIGMA)
         store(q, codes.OLD_SIGMA, sigma)
     guess = spread(-np.inf)
-    if D == 0:  # else thresholds are found without one
+    if D == 0:  # In small dimensions thresholds need no guess.
         guess = load(q, codes.GUESS)
     dot, paid, guess = play_round(
         int(peek(q, codes.RULE)), x, skip(x, d), skip(q, codes.OWN), y, u, p, g, h, d, sigma, step, old, starts, ends,
@@ -96,7 +96,7 @@ def advance(q, g, h, y, u, p, d, square, norm, move, weight, prices):
     starts, ends = count_phases(q, t)
     sigma, step = next_sigma(q, square, norm)
     paid = spread(0.0)
-    if anywhere(step > 0.0):  # without a scale it stays put
+    if anywhere(step > 0.0):  # Without a scale it stays.
         _, paid = play_block(q, g, h, y, u, p, d, sigma, step, starts, ends, move, prices)
     store(q, codes.MOVED, paid * weight)
     store(q, codes.T, spread(t + 1.0))
@@ -199,6 +199,6 @@ def link_round(lane: Lane, set_code: int, rules: tuple[int, ...], d: int) -> dic
 
 
 def choose_scratch(room: int) -> dict[str, int]:
-    """Return the room of a round's scratch, where a vector takes ``room`` numbers."""
+    """Return the sizes of a round's scratch, where a vector takes ``room`` numbers."""
     moments = codes.MOMENTS * room
     return {"Y_ROOM": moments, "U_ROOM": codes.MOVE_ROOM * room, "SEEN_ROOM": moments}

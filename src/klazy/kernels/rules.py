@@ -32,10 +32,9 @@ class Rule(NamedTuple):
 
     ``keeps_sigma``: the last sigma, as the field ``sigma`` of the learner's state. ``vectors`` and ``scalars`` are further
     fields next to ``t``, ``x`` and ``energy``; ``parameters`` and, behind the scalars, ``further`` ones are numbers among the
-    learner's attributes. A vector has ``depth``
-    times d numbers. A rule with a ``ring`` keeps as many further vectors as its first parameter says, as the field ``ring``. A
-    rule with a family ``told`` gets the moments of its rows in place of gradients. One that is ``led`` plays only with a
-    leader, which keeps this field of its state and forecasts for it.
+    learner's attributes. A vector has ``depth`` times d numbers. A rule with a ``ring`` keeps as many further vectors as its
+    first parameter says, as the field ``ring``. A rule with a ``row_family`` gets the moments of its rows, not gradients. One
+    that is ``led`` plays only with a leader, which stores this field of its state and forecasts for it.
     """
 
     propose: Callable[..., Any]
@@ -47,7 +46,7 @@ class Rule(NamedTuple):
     parameters: tuple[str, ...] = ()
     place: Callable[..., Any] | None = None
     depth: int = 1
-    told: int | None = None
+    row_family: int | None = None
     further: tuple[str, ...] = ()
     led: str = ""
     ring: bool = False
@@ -79,7 +78,7 @@ def k_lazy(x, own, s, g, h, y, d, sigma, step, old, starts):
             store(anchor, i, origin)
             store(g_sum, i, summed)
             store(y, i, origin - summed * step)
-    else:  # written out, so that y does not wait for x: rounds of a phase then overlap in the processor
+    else:  # Written out, so that y does not wait for x, and the rounds of a phase overlap in the processor.
         for i in range(d):
             dot = dot + load(x, i) * g[i]
             summed = load(g_sum, i) + g[i]
@@ -101,13 +100,13 @@ def k_lazy_ftrl(x, own, s, g, h, y, d, sigma, step, old, starts):
             store(anchor, i, origin)
             store(dual, i, p)
             store(y, i, 0.0 - p * step)
-    else:  # written out, as above
+    else:  # Written out, as above.
         for i in range(d):
             dot = dot + load(x, i) * g[i]
             p = load(dual, i) + (g[i] - (sigma - old) * load(anchor, i))
             store(dual, i, p)
             store(y, i, 0.0 - p * step)
-    if not everywhere(step > 0.0):  # a run without a scale stays
+    if not everywhere(step > 0.0):  # A run without a scale stays.
         for i in range(d):
             store(y, i, where(step > 0.0, load(y, i), load(x, i)))
     return dot
@@ -146,7 +145,7 @@ def keep_share(normal, d, theta):
 
 MIRROR_CAPPED = -1.0  # marks in u of the coordinates that are fixed at a bound
 MIRROR_FLOORED = -2.0
-MIRROR_REST = 1e-300  # as SMALLEST_REST there
+MIRROR_REST = 1e-300  # as SMALLEST_REST in klazy.sets.totals
 MIRROR_NO_FLOOR = -1e300  # the logarithm of a floor of zero
 
 
@@ -178,7 +177,7 @@ def mirror_log_low(i, d, p, s):
 
 @exact
 def mirror_fill(x, s, y, u, d, p):
-    """Write the next point into u; y becomes the logarithms at the water's level, before their bounds."""
+    """Write the next point into u, and into y its logarithms before they are clipped to the bounds."""
     for i in range(d):
         store(u, i, spread(0.0))
     level = spread(0.0)
@@ -298,7 +297,7 @@ LOW = 6  # for demands
 HIGH = 7
 SHORT = 8
 EXCESS_PRICE = 9
-PERIODS = KEPT  # Experts that smooth nothing have it here: any number from 1 on will do.
+PERIODS = KEPT  # Experts without smoothing store their number of periods here.
 AHEAD = PACE
 SEASONAL_GIVEN = N1
 EQUAL = 1e-13  # as in klazy.learners.prox
@@ -342,7 +341,7 @@ def take_level(x, s, y, u, d, p):
 
 
 def find_scale(s):
-    """Return the factor of prices that are compared with the forecast times n2: n2, or 1 if all rounds count."""
+    """Return the factor of prices, which are compared with the forecast times n2: n2, or 1 if all rounds count."""
     return where(load(s, KEPT) < 1.0, load(s, N2), spread(1.0))
 
 
@@ -370,7 +369,7 @@ def linear_fee(x, s, y, u, d, p):
 
 
 def go_near(x, y, u, d, p, stiffness, fee):
-    """Move to the best point for the slope y at x and half the squared move times ``stiffness``, if that is worth a fee."""
+    """Move down the slope y with a price of ``stiffness / 2`` times the squared step, if the gain exceeds a fee."""
     point = skip(u, d)
     for i in range(d):
         store(point, i, load(x, i) - load(y, i) / stiffness)
@@ -419,7 +418,7 @@ def demand_straight(x, s, y, u, d, p):
 
 def demand_absolute(x, s, y, u, d, p):
     stay_in_band(x, s, y, u, d, p)
-    if IS_BOX:  # where every coordinate has found the best for itself
+    if IS_BOX:  # On a box every coordinate is solved by itself.
         moves = moved_from(x, u, d)
     else:
         charge = spread(0.0)
@@ -471,7 +470,7 @@ def stay_in_band(x, s, y, u, d, p):
 
 
 def keep_if_it_saves(x, s, y, u, d, charge):
-    """Move if what that is expected to save is more than it costs."""
+    """Move if the expected saving is more than the price."""
     moves = moved_from(x, u, d)
     if anywhere(moves):
         short = load(s, SHORT)
@@ -502,15 +501,15 @@ AUTOREGRESSIVE_FIELDS: dict[str, Any] = {
     "parameters": ("n2", "place", "mover.rise", "mover.fall", "n2", "n2"),
     "led": "regression",
 }
-# How a forecast is moved by, for each kind of movement.
+# The kinds of movement that a rule may pay for.
 MOVER_KINDS = ("straight", "absolute", "squared", "fee")
 MOVER_PARTS = {
     "linear": (linear_straight, linear_absolute, linear_squared, linear_fee),
     "target": (target_straight, target_absolute, target_squared, target_fee),
     "demand": (demand_straight, demand_absolute, demand_squared, demand_fee),
 }
-# What a mover gets: the code of the family whose rows these are, and what their moments say.
-TOLD = {
+# The rows that a mover may get: the code of their family, and what their moments mean.
+ROW_KINDS = {
     "gradient": (None, "linear"),
     "wealth": (codes.LOG_WEALTH, "linear"),
     "target": (codes.QUADRATIC, "target"),
@@ -519,9 +518,9 @@ TOLD = {
 
 
 def list_movers() -> dict[str, Rule]:
-    """List the rules of all that move if it pays: for everything that they may get, and every kind of movement."""
+    """List the rules of all learners that move if it pays, for every kind of row and every kind of movement."""
     found = {}
-    for told, (family, cost) in TOLD.items():
+    for word, (family, cost) in ROW_KINDS.items():
         depth = 1
         further: tuple[str, ...] = ("span",)
         if cost == "demand":
@@ -529,13 +528,13 @@ def list_movers() -> dict[str, Rule]:
             further = ("low", "high", "short", "excess")
         lent = tuple(f"mover.{name}" for name in further)
         for kind, part in zip(MOVER_KINDS, MOVER_PARTS[cost], strict=True):
-            about: dict[str, Any] = {"place": part, "told": family}
-            found[f"reluctant_{told}_{kind}"] = Rule(
+            about: dict[str, Any] = {"place": part, "row_family": family}
+            found[f"reluctant_{word}_{kind}"] = Rule(
                 reluctant, depth=depth, further=further, **about, **RELUCTANT_FIELDS
             )
-            found[f"seasonal_{told}_{kind}"] = Rule(led, further=lent, **about, **SEASONAL_FIELDS)
+            found[f"seasonal_{word}_{kind}"] = Rule(led, further=lent, **about, **SEASONAL_FIELDS)
             if depth == 1:
-                name = f"autoregressive_{told}_{kind}"
+                name = f"autoregressive_{word}_{kind}"
                 found[name] = Rule(led, further=lent, **about, **AUTOREGRESSIVE_FIELDS)
     return found
 
@@ -562,13 +561,15 @@ RULES = {
         mirror, remember=mirror_remember, place=mirror_fill, vectors=("z", "n", "hint"), parameters=("least",)
     ),
     **list_movers(),
-    "planning": Rule(led, place=take_level, told=codes.PINBALL, depth=2, **PLANNING_FIELDS),
+    "planning": Rule(led, place=take_level, row_family=codes.PINBALL, depth=2, **PLANNING_FIELDS),
     "thumb": Rule(thumb.average, place=thumb.go_to_lowest, **THUMB_FIELDS),
-    "thumb_target": Rule(thumb.average, place=thumb.go_to_nearest, told=codes.QUADRATIC, **THUMB_FIELDS),
+    "thumb_target": Rule(
+        thumb.average, place=thumb.go_to_nearest, row_family=codes.QUADRATIC, **THUMB_FIELDS
+    ),
     "thumb_demand": Rule(
         thumb.average_demand,
         place=thumb.go_to_nearest,
-        told=codes.PINBALL,
+        row_family=codes.PINBALL,
         depth=2,
         **THUMB_FIELDS | {"parameters": thumb.DEMAND},
     ),

@@ -1,4 +1,4 @@
-"""The season of a leader, and the forecasts that its experts get: the twin of klazy.learners.season.
+"""The season of a leader, and the forecasts that its experts get: the twin of Season in klazy.learners.seasonal.
 
 All numbers are plain here. Those in the lanes of a block are WIDTH apart.
 """
@@ -7,16 +7,19 @@ import math
 from typing import Any
 
 from klazy.kernels import codes
-from klazy.kernels.binding import local, pointer
 from klazy.kernels.codes import SEASON_PLACES
-from klazy.kernels.lane import called, own_place, wait
+from klazy.kernels.lane import beyond, called, local, own_place, wait
 from klazy.kernels.rules import AHEAD, FALL, PERIODS, RISE
 from klazy.kernels.slots import DEPTH, IS_LONG, OUTLOOK, THREADS, WIDTH, D, limit
+
+# Up to this dimension loops over lags vectorise well, beyond it loops over coordinates.
+NARROW = 6
+ALONG_ROOM = SEASON_PLACES + 1  # projections of the sums at all lags, and at one more
 
 
 def find_ring(season, d):
     """Return the sums up to each of the last rounds."""
-    return pointer(season, codes.SEASON_HEAD + d + SEASON_PLACES)
+    return beyond(season, codes.SEASON_HEAD + d + SEASON_PLACES)
 
 
 def find_lap(n, rows):
@@ -24,21 +27,26 @@ def find_lap(n, rows):
     return n - n % rows
 
 
-def find_sums(ring, t, lap, rows, d):
-    """Return the sums up to round t, one of those in the ring; ``lap`` is what find_lap gives for the present round."""
+def find_place(t, lap, rows):
+    """Return the row of round t in the ring; ``lap`` is what find_lap gives for the present round."""
     place = t % codes.SEASON_ROWS
-    if IS_LONG:  # where a remainder would take long, too
+    if IS_LONG:  # A remainder would take longer.
         place = t - lap
         if place < 0:
             place += rows
-    return pointer(ring, place * (DEPTH * d))
+    return place
+
+
+def find_sums(ring, t, lap, rows, d):
+    """Return the sums up to round t, one of those in the ring."""
+    return beyond(ring, find_place(t, lap, rows) * (DEPTH * d))
 
 
 @called
 def observe_season(season, rows, g, apart, dim):
     """Update the season with the moments g of a round; ``rows`` is the length of the ring, ``apart`` scratch.
 
-    The threads of a GPU's block share a season: each updates some of the lags, and the first all that is not of a lag.
+    The threads of a GPU's block share a season: each updates some of the lags, and the first one everything else.
     """
     d = D if D > 0 else dim
     if D > 0:
@@ -46,8 +54,8 @@ def observe_season(season, rows, g, apart, dim):
     n = int(season[codes.SEASON_SEEN]) + 1
     given = int(season[codes.SEASON_GIVEN])
     known = int(season[codes.SEASON_PERIOD])
-    mean = pointer(season, codes.SEASON_HEAD)
-    covariances = pointer(mean, d)
+    mean = beyond(season, codes.SEASON_HEAD)
+    covariances = beyond(mean, d)
     ring = find_ring(season, d)
     lap = find_lap(n, rows)
     before = find_sums(ring, n - 1, lap, rows, d)
@@ -70,9 +78,11 @@ def observe_season(season, rows, g, apart, dim):
         if given == 0:
             for i in range(d):
                 mean[i] += pace * ((now[i] - before[i]) - mean[i])
-    if given == 0:
+    if given == 0 and 0 < D <= NARROW and THREADS == 1:
+        correlate_narrow(covariances, ring, find_place(n - 1, lap, rows), rows, n, apart, product, offset)
+    elif given == 0:
         for lag in range(own_place(), min(codes.SEASON_LAGS, n - 1) + 1, THREADS):
-            if THREADS > 1 and lag > 0:  # else it is known from the lag before
+            if THREADS > 1 and lag > 0:  # A single thread has it from the lag before.
                 product = project(find_sums(ring, n - lag, lap, rows, d), apart, d)
             earlier = project(find_sums(ring, n - lag - 1, lap, rows, d), apart, d)
             covariances[lag] = (1.0 - pace) * covariances[lag] + pace * (product - earlier - offset)
@@ -83,12 +93,32 @@ def observe_season(season, rows, g, apart, dim):
         if n == given:
             found = given
     elif n % codes.SEASON_EVERY == 0:
-        found = find_period(covariances, pointer(ring, rows * (DEPTH * d)), n, known)
+        found = find_period(covariances, beyond(ring, rows * (DEPTH * d)), n, known)
     if found != known:
         if own_place() == 0:
             season[codes.SEASON_PERIOD] = found
             season[codes.SEASON_CHANGED] = n
         wait()
+
+
+def correlate_narrow(covariances, ring, place, rows, n, apart, product, offset):
+    """Update the covariances of all lags in few dimensions; ``place`` is the row of the round before."""
+    lags = min(codes.SEASON_LAGS, n - 1) + 1
+    pace = 1.0 / min(n, codes.SEASON_MEMORY)
+    along = local(ALONG_ROOM)
+    along[0] = product
+    straight = min(lags, place + 1)
+    project_back(ring, place, 0, straight, apart, along)
+    project_back(ring, place + rows, straight, lags, apart, along)
+    for lag in range(lags):
+        change = along[lag] - along[lag + 1] - offset
+        covariances[lag] = (1.0 - pace) * covariances[lag] + pace * change
+
+
+def project_back(ring, place, first, end, apart, along):
+    """Project the sums of some lags, whose rows are next to each other, so that the loop over them vectorises."""
+    for lag in range(first, end):
+        along[lag + 1] = project(beyond(ring, (place - lag) * (DEPTH * D)), apart, D)
 
 
 def project(sums, apart, d):
@@ -101,7 +131,12 @@ def project(sums, apart, d):
 
 @called
 def find_period(covariances, shared, n, current):
-    """Find the lag at which autocorrelations come back highest, 0 if they do not; ``shared`` is scratch of several threads."""
+    """Find the lag at which autocorrelations come back highest, 0 if they do not; ``shared`` is scratch of several threads.
+
+    A lag counts by how far its correlation has risen above the lowest of shorter lags, if it falls by half of that again within
+    half a period more. The rise must be prominent, and several standard errors. The current period stays as long as it rises
+    nearly as far as any; else it is the first lag that does. Of its neighbours the highest wins.
+    """
     if covariances[0] <= 0.0:
         return 0
     r = shared
@@ -114,7 +149,7 @@ def find_period(covariances, shared, n, current):
 
 
 def correlation(covariances, lag, n):
-    """Return the autocorrelation at a lag."""
+    """Return the autocorrelation at a lag; until memory is full, longer lags sum fewer products."""
     share = covariances[lag] / covariances[0]
     if n <= codes.SEASON_MEMORY:
         share *= n / (n - lag)
@@ -122,7 +157,7 @@ def correlation(covariances, lag, n):
 
 
 def choose_period(r, n, current):
-    """Do the same with the autocorrelations up to a third of the rounds."""
+    """Find the period, given the autocorrelations up to a third of the rounds."""
     lags = min(codes.SEASON_LAGS, n // 3)
     lowest = 1.0
     best = 0.0
@@ -152,7 +187,7 @@ def choose_period(r, n, current):
 
 
 def knows_period(given, season):
-    """Return True if experts that were given this period, or 0, know one."""
+    """Return True if experts that were given this period, or none (0), know their period."""
     knows = season[codes.SEASON_PERIOD] > 0.0
     if given > 0.0:
         knows = season[codes.SEASON_SEEN] >= given
@@ -172,14 +207,14 @@ def look_ahead(q, given, season, rows, outlook, v, dim):
     ring = find_ring(season, d)
     lap = find_lap(n, rows)
     for lane in range(WIDTH):
-        s = pointer(q, codes.OWN * WIDTH + lane)
+        s = beyond(q, codes.OWN * WIDTH + lane)
         ahead = int(s[AHEAD * WIDTH])
         count = min(int(s[PERIODS * WIDTH]), n // period, (rows - 1) // period)
-        out = pointer(outlook, lane)
+        out = beyond(outlook, lane)
         if ahead > 0:
             forecast_mean(ring, n, lap, rows, period, count, ahead, out, d)
         else:
-            value = pointer(q, (codes.FIELDS + d) * WIDTH + lane)
+            value = beyond(q, (codes.FIELDS + d) * WIDTH + lane)
             is_new = changed == n
             rise = s[RISE * WIDTH]
             fall = s[FALL * WIDTH]

@@ -36,7 +36,7 @@ ENSEMBLE_SIGNATURE = int64(
 UPDATE_SIGNATURE = int64(output1, output1)
 
 
-def count_vectors(q):
+def count_own_vectors(q):
     """Return how many vectors the rule of a row keeps."""
     count = VECTORS
     if KEEPS_RING:
@@ -51,7 +51,7 @@ def take_roots(moves, n):
         moves[j + 1] = math.sqrt(moves[j + 1])
 
 
-def add_up(values, n):
+def sum_first(values, n):
     added = 0.0
     for j in range(n):
         added += values[j]
@@ -83,7 +83,7 @@ def play_sequence(
     rounds = data.shape[0]
     d = D if D > 0 else data.shape[1]
     q = pointer(memory, 0)
-    behind = codes.FIELDS + (1 + count_vectors(q)) * d
+    behind = codes.FIELDS + (1 + count_own_vectors(q)) * d
     y = pointer(memory, behind + d)
     u = pointer(y, codes.MOMENTS * d)
     p = pointer(memory, behind + codes.SCRATCH * d)
@@ -149,7 +149,7 @@ def play_sequence(
                     square = squared_distance(g, pointer(own, HINT * d), d)
                 energy += energy_of(square, math.sqrt(square), a)
                 sigma = math.sqrt(energy / b)
-                has_scale = not sigma < SMALLEST  # NaN and inf go on and show
+                has_scale = not sigma < SMALLEST  # NaN and inf are passed on and found later.
                 if has_scale:
                     step = 1.0 / sigma
             now = int(t) + j
@@ -158,7 +158,7 @@ def play_sequence(
                 start = now + k
             dot = 0.0
             paid = 0.0
-            if has_scale:  # else it stays put
+            if has_scale:  # Without a scale it stays.
                 dot, paid, guess = play_round(
                     THE_RULE, x, own, s, y, u, p, g, h, d, sigma, step, old_sigma, starts, start == now + 1,
                     kept, kappa, guess, move, price_p,
@@ -171,7 +171,7 @@ def play_sequence(
             moves[j + 1] = paid
         if is_rooted(move):
             take_roots(moves, n)
-        added = add_up(values, n)
+        added = sum_first(values, n)
         if not math.isfinite(added):
             for j in range(n):
                 if not math.isfinite(values[j]):
@@ -214,7 +214,7 @@ def update_run(memory, g):
         return 1
     q = pointer(memory, 0)
     own = pointer(memory, codes.FIELDS + d)
-    h = pointer(own, count_vectors(q) * d)
+    h = pointer(own, count_own_vectors(q) * d)
     y = pointer(h, d)
     u = pointer(y, codes.MOMENTS * d)
     p = pointer(h, codes.SCRATCH * d)
@@ -250,7 +250,7 @@ def update_kernel(set_code: int, rule: int, d: int, earns: bool) -> Any:
 
 
 def choose_rule(rule: int, d: int) -> dict[str, Any]:
-    """Choose what a driver of one run must know of its rule and of the rule's vectors."""
+    """Choose the compile-time parameters of one run that follow from its rule."""
     chosen = list(RULES.values())[rule]
     hint = chosen.vectors.index("hint") if "hint" in chosen.vectors else -1
     about: dict[str, Any] = {
@@ -260,9 +260,9 @@ def choose_rule(rule: int, d: int) -> dict[str, Any]:
         "KEEPS_RING": chosen.ring,
     }
     if d > 0:
-        # The places of a ring are found while it plays, so what is next to it cannot be in registers.
+        # The places of a ring are computed while it plays, so the vectors next to it cannot be in registers.
         vectors = 0 if chosen.ring else chosen.width
         about["ROW_ROOM"] = codes.FIELDS + (1 + vectors) * d
-    if chosen.told is not None:
-        about |= {"TELLS_ROWS": True, "take_moments": COSTS[chosen.told].moments}
+    if chosen.row_family is not None:
+        about |= {"TELLS_ROWS": True, "take_moments": COSTS[chosen.row_family].moments}
     return about

@@ -146,15 +146,15 @@ def reveal(row, extra, p, x, g, d):
 
 
 def tilt(row, extra, p, x, g, d):
-    """Do the same for the family whose rows learners get: ``COSTS[code].reveal``."""
+    """Return the cost of x and write a gradient, for the family whose rows learners get: ``COSTS[code].reveal``."""
 
 
 def take_moments(row, seen, d):
-    """Write what learners average over rounds into seen: ``COSTS[code].moments``."""
+    """Write the moments that learners average over rounds into seen: ``COSTS[code].moments``."""
 
 
 def apart(x, at, g, i, d):
-    """Return what coordinate i costs more at x than at another point, over a lane: ``COSTS[code].apart``."""
+    """Return by how much coordinate i costs more at x than at another point, over a lane: ``COSTS[code].apart``."""
 
 
 def conclude(hits, at, g, d):

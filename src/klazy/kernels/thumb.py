@@ -15,8 +15,8 @@ WINDOW = 0  # rounds in the window, 0 for all
 WAIT = 1  # rounds for which a point is held at least
 LEAST = 2  # a smaller change of all coordinates is no move; -1 if even none is one
 PULL = 3  # what a unit saved in a round counts; 0 if a move need not pay
-WEIGHT = 4  # the movement's
-KIND = 5  # its code
+WEIGHT = 4  # the weight of the movement
+KIND = 5  # the code of the movement
 UP_PRICE = 6  # the price of a unit up, or of a unit of squares
 DOWN_PRICE = 7  # the price of a unit down, or the tolerance of a fee
 NOW = 8
@@ -29,7 +29,7 @@ DEMAND = ("span", "wait", "least", "pull", "quantile", "kind", "rise", "fall")
 
 @exact
 def take_in(total, ring, i, n, window, t, moment):
-    """Return the average of a moment over the window, round t included; ThumbState says how sums are stored, n a round."""
+    """Return the average of a moment over the window with round t, of ``n`` moments; ThumbState says how sums are stored."""
     summed = load(total, i) + moment
     store(total, i, summed)
     if window == 0:

@@ -11,7 +11,7 @@ from klazy.learners.delayed import Delayed as Delayed
 from klazy.learners.ftrl import KLazyFTRL
 from klazy.learners.gd import GD, LazyGD
 from klazy.learners.klazy import KLazyGD
-from klazy.learners.leader import Leader
+from klazy.learners.leader import Leader as Leader
 from klazy.learners.memory import Clip as Clip
 from klazy.learners.memory import Clock as Clock
 from klazy.learners.memory import Decay as Decay
@@ -20,36 +20,26 @@ from klazy.learners.memory import Memory as Memory
 from klazy.learners.memory import MemoryGD
 from klazy.learners.planning import Planning as Planning
 from klazy.learners.presets import auto, sader, sader_k
-from klazy.learners.reluctant import Reluctant
+from klazy.learners.reluctant import Reluctant as Reluctant
 from klazy.learners.rolling import RollingMax, RollingQuantile
 from klazy.learners.sader import SAder
 from klazy.learners.seasonal import Seasonal as Seasonal
-from klazy.learners.thumb import (
-    DeadBand,
-    Fixed,
-    FollowTheLeader,
-    LastValue,
-    MinimumHold,
-    MovingAverage,
-    Periodic,
-)
+from klazy.learners.thumb import DeadBand, Fixed, LastValue, MinimumHold, MovingAverage
+from klazy.learners.thumb import FollowTheLeader as FollowTheLeader
+from klazy.learners.thumb import Periodic as Periodic
 
 __all__ = [
     "GD",
     "CentredOMD",
     "DeadBand",
     "Fixed",
-    "FollowTheLeader",
     "KLazyFTRL",
     "KLazyGD",
     "LastValue",
     "LazyGD",
-    "Leader",
     "MemoryGD",
     "MinimumHold",
     "MovingAverage",
-    "Periodic",
-    "Reluctant",
     "RollingMax",
     "RollingQuantile",
     "SAder",

@@ -5,19 +5,116 @@ from __future__ import annotations
 from functools import cached_property
 from typing import Any, ClassVar, NamedTuple
 
+import numpy as np
 from numpy.typing import ArrayLike
 
 from klazy.base.checks import Array, InvalidInput, integer
 from klazy.families import Family
-from klazy.learners.base import Learner
-from klazy.learners.regression import HORIZONS, Regression, place_of
+from klazy.kernels import codes
+from klazy.kernels.regression import SLOT_ROOM, SPACING_COUNT, has_evidence, observe_regression
+from klazy.learners.base import Knowledge, Learner
 from klazy.learners.reluctant import Reluctant, write_vector
 from klazy.movement import Movement
-from klazy.sets import CappedSimplex, ConvexSet, Simplex
+from klazy.sets import ConvexSet
+
+HORIZONS = 2 ** np.arange(1, 1 + codes.REGRESSION_HORIZONS)
+
+
+class Regression(Knowledge):
+    r"""Forecasts the mean of the next H rows, for H = 2, 4, 8, ..., 256, from all rows so far.
+
+    With the mean of all rows :math:`\bar g(t)` and exponential means :math:`e_k(t)` of pace :math:`2^{-k}`, the features of a
+    coordinate are the bands :math:`f_k = e_k - e_{k+1}`, the last of which ends at :math:`\bar g`. The forecast is
+
+    .. math:: F_H(t) = \bar g(t) + \sum_k b_{H,k}\, f_k(t),
+
+    in which :math:`b_H` is the ridge regression of all coordinates together of what the H rows after round s were on average,
+    less :math:`\bar g(s)`, on the features of round s. The ridge is Bayes' rule for coefficients of variance 1, with the
+    targets' mean square as noise; targets overlap, so it counts H times. All horizons share the products of the features,
+    of all rounds so far. Coefficients are solved for anew when the rounds have grown by a fiftieth.
+
+    Parameters
+    ----------
+    dim : int
+        The numbers of a row.
+    centred : bool
+        Whether what all coordinates share does not count, as on simplices.
+    """
+
+    def __init__(self, dim: int, centred: bool) -> None:
+        self.dim = dim
+        self.centred = centred
+        bands = codes.REGRESSION_BANDS
+        count = codes.REGRESSION_HORIZONS
+        super().__init__(
+            codes.REGRESSION_HEAD,
+            sums=(dim,),
+            norms=(bands,),
+            means=(dim, bands),
+            squares=(count,),
+            errors=(count,),
+            products=(count, bands),
+            matrix=(bands, bands),
+            coefficients=(bands, count),
+            forecasts=(dim, count),
+            slots=(SPACING_COUNT, codes.REGRESSION_SLOTS, dim * SLOT_ROOM),
+        )
+
+    def init(self) -> Array:
+        """Return the vector before the first round."""
+        known = np.zeros(self.size)
+        known[codes.REGRESSION_CENTRED] = self.centred
+        return known
+
+    def observe(self, known: Array, row: Array, period: int = 0) -> Array:
+        """Return the vector after another round with this row; a period changes nothing."""
+        known = known.copy()
+        observe_regression(known.data, row.tolist(), self.dim)
+        return known
+
+    def forecast(self, known: Array, horizon: int) -> Array:
+        """Return the forecast of the mean of the next rows, for a horizon that is a power of two."""
+        return self.read(known, "forecasts")[:, place_of(horizon)]
+
+    def skill(self, known: Array, horizon: int) -> float:
+        """Return by what share forecasts were better than the mean of all rows, in squared errors out of sample."""
+        h = place_of(horizon)
+        square = self.read(known, "squares")[h]
+        return 0.0 if square == 0.0 else float(1.0 - self.read(known, "errors")[h] / square)
+
+    def describe_skill(self, known: Array) -> str:
+        """Write a sentence on how good forecasts have been, at the horizon where they were best."""
+        skills = [max(self.skill(known, int(horizon)), 0.0) for horizon in HORIZONS]
+        best = int(np.argmax(skills))
+        return (
+            f" Forecasts for {HORIZONS[best]} rounds, each made beforehand, have saved {skills[best]:.2f} of the squared error "
+            "of the mean of all rounds."
+        )
+
+    def has_evidence(self, known: Array) -> bool:
+        """Return True if forecasts of some horizon were better than the mean of all rows by more than their own noise.
+
+        That is what they saved over the mean squared target, each target counted as often as it overlaps others.
+        """
+        return has_evidence(known.data, self.dim)
+
+    def check(self, known: Array) -> None:
+        """Reject numbers that this regression cannot have written, because kernels trust them."""
+        n, solved, centred = known[: codes.REGRESSION_HEAD].tolist()
+        if not 0 <= solved <= n or n % 1 or centred != self.centred:
+            head = known[: codes.REGRESSION_HEAD]
+            raise InvalidInput(
+                f"state.regression must come from a trace or agent of this learner, got {head}."
+            )
+
+
+def place_of(horizon: int) -> int:
+    """Return the place of a horizon among those that are forecast."""
+    return int(horizon).bit_length() - 2
 
 
 class AutoregressiveState(NamedTuple):
-    """Its point, and what its regression knows."""
+    """The point, and the vector of the regression."""
 
     t: int
     x: Array
@@ -59,9 +156,9 @@ class Autoregressive(Learner[AutoregressiveState]):
     (-84.06, 5.67)
     """
 
-    # The field of its state that a leader keeps once for all experts.
+    # A leader stores this field of the state once for all experts.
     shared: ClassVar[str] = "regression"
-    # Its rules in kernels share this number with those of Reluctant: its forecasts need no correction.
+    # Kernels divide the forecasts of Reluctant by this number. Those made here need no correction.
     n2 = 1.0
 
     movement: Movement
@@ -84,25 +181,25 @@ class Autoregressive(Learner[AutoregressiveState]):
         mover = Reluctant(domain, movement, 1.0, horizon, family=family, start=start)
         if family is not None and family.width(domain.dim) != domain.dim:
             raise InvalidInput(
-                f"family must forecast one number per coordinate, got {family!r}. Use Reluctant for it."
+                f"family must forecast one number per coordinate, got {family!r}. Use contrib.Reluctant for it."
             )
         self._keep(domain=domain, movement=mover.movement, horizon=horizon)
         self._keep(family=family, start=mover.start, mover=mover)
 
     @cached_property
     def regression(self) -> Regression:
-        """What it learns."""
-        return Regression(self.domain.dim, isinstance(self.domain, Simplex | CappedSimplex))
+        """The regression that makes the forecasts."""
+        return Regression(self.domain.dim, self.domain.has_total)
 
     @property
     def rule(self) -> str | None:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """Its name among compiled rules; None if set, movement or family have none."""
+        """The name of the compiled rule; None if set, movement or family have no kernel."""
         rule = self.mover.rule
         return None if rule is None else rule.replace("reluctant", "autoregressive")
 
     @property
     def obstacle(self) -> str | None:
-        """What of it kernels do not know."""
+        """The part that has no kernel; None if all have one."""
         return self.mover.obstacle
 
     @property

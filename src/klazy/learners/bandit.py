@@ -1,7 +1,7 @@
 """Learners that see only the cost of a decision, and no gradient."""
 
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -10,7 +10,7 @@ from klazy.learners.base import Learner
 from klazy.learners.wrapping import Wrapper, move_learner
 from klazy.sets import ConvexSet
 
-MOST_SEEDS = 2**64  # A generator's key has 64 bits.
+MOST_SEEDS = 2**64  # The key of a random generator has 64 bits.
 
 
 class BanditState(NamedTuple):
@@ -62,6 +62,7 @@ class Bandit(Wrapper[BanditState]):
     points: int
     delta: float
     seed: int
+    learns_from_values: ClassVar[bool] = True
     inside: ConvexSet  # where the learner's own point is
 
     def __init__(self, learner: Learner[Any], points: int = 1, *, delta: float, seed: int = 0) -> None:
@@ -86,7 +87,7 @@ class Bandit(Wrapper[BanditState]):
         return self._play(1, self.mover.init(near))
 
     def step(self, state: BanditState, g: Array) -> BanditState:
-        """Learn from a linear cost: of its gradient ``g`` only the costs at the points tried are looked at.
+        """Learn from a linear cost with gradient ``g``, of which it uses only the costs at the points that it tries.
 
         Parameters
         ----------
@@ -121,7 +122,7 @@ class Bandit(Wrapper[BanditState]):
         return self._play(state.t + 1, inner)
 
     def skip(self, state: BanditState) -> BanditState:
-        """End a round of which no cost is known, or that of another point.
+        """End a round whose cost is not known, or known for another point only.
 
         Parameters
         ----------
@@ -213,9 +214,9 @@ class Bandit(Wrapper[BanditState]):
 
 
 def draw_direction(domain: ConvexSet, seed: int, t: int) -> Array:
-    """Draw a random unit vector along the set, all directions alike; it follows from seed and round. Zero for a single point.
+    """Draw a unit vector along the set, uniformly, from the seed and the round; zero if the set is a single point.
 
-    NumPy promises that the numbers of this generator and of its old front never change.
+    NumPy promises that the numbers of this generator and of ``RandomState`` never change.
     """
     if domain.rank == 0:
         return np.zeros(domain.dim)

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Generic, NamedTuple, Protocol, Self, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from klazy.base.checks import FINITE, Array, InvalidInput, integer, vector
+from klazy.base.checks import FINITE, Array, InvalidInput, instance, integer, vector
 from klazy.base.config import Config
 from klazy.families import Family, Linear
 from klazy.kernels import codes
@@ -72,6 +72,14 @@ class Learner(Config, ABC, Generic[S]):
     # The family of the costs whose rows it gets; None if it gets gradients.
     family: Family | None = None
 
+    # Whether it looks back over a window only, so that a leader may have to wait before it follows it.
+    forgets: bool = False
+    # The round after which a leader counts it level with the one that it follows; 0 if it plays from the first.
+    level_after: int = 0
+    # Whether it learns from the costs of points that it tries, not from gradients.
+    learns_from_values: ClassVar[bool] = False
+    # Whether the feedback of a round may come later, in any order.
+    takes_delays: ClassVar[bool] = False
     # The field of its state that a leader can keep once for all its experts; empty if there is none.
     shared: ClassVar[str] = ""
     # Its name in klazy.kernels.rules, if it is compiled; not inherited.
@@ -248,7 +256,11 @@ class Learner(Config, ABC, Generic[S]):
         if not isinstance(states, tuple) or len(states) != N:
             raise InvalidInput(f"state.experts must be a tuple of {N} states, got {states!r}.")
         for expert, state in zip(self.experts, states, strict=True):
-            expert.check_state(state)
+            expert.check_state(self._complete(expert, state))
+
+    def _complete(self, expert: Learner[Any], state: Any) -> Any:
+        """Return the state of an expert as the expert itself would have it."""
+        return state
 
 
 class Descent(Learner[S]):
@@ -294,15 +306,38 @@ class Descent(Learner[S]):
         self._keep(start=check_start(domain, start))
 
 
+class Knowledge:
+    """Numbers and arrays in one vector, so that a leader and its kernel have them once for all experts.
+
+    Parameters
+    ----------
+    head : int
+        How many numbers come first.
+    **shapes
+        The shapes of the arrays that follow, by name.
+    """
+
+    def __init__(self, head: int, **shapes: tuple[int, ...]) -> None:
+        self.places: dict[str, tuple[slice, tuple[int, ...]]] = {}
+        self.size = head
+        for name, shape in shapes.items():
+            first = self.size
+            self.size += math.prod(shape)
+            self.places[name] = slice(first, self.size), shape
+
+    def read(self, known: Array, name: str) -> Array:
+        """Return one of the arrays in the vector, not a copy."""
+        place, shape = self.places[name]
+        return known[place].reshape(shape)
+
+
 def check_domain(domain: Any) -> ConvexSet:
     """Check that this is a set to play on."""
-    if not isinstance(domain, ConvexSet):
-        raise InvalidInput(f"domain must be a ConvexSet such as L2Ball(5), got {domain!r}.")
-    return domain
+    return instance(domain, "domain", ConvexSet, "a ConvexSet such as L2Ball(5)")
 
 
 def check_start(domain: ConvexSet, start: ArrayLike | None) -> Array | None:
-    """Check that ``start`` is a point of the set; None stays None."""
+    """Check that ``start``, if given, is a point of the set."""
     return None if start is None else domain.start_at(start)
 
 
@@ -320,23 +355,24 @@ def describe_state(state: Any) -> Any:
     )
 
 
+def list_leaves(state: Any) -> list[Any]:
+    """List the numbers and arrays of a state, perhaps of states."""
+    if not isinstance(state, tuple):
+        return [state]
+    return [leaf for part in state for leaf in list_leaves(part)]
+
+
 def count_numbers(state: Any) -> int:
     """Count the numbers of a state, perhaps of states.
 
     That of ``learner.init()`` costs next to no memory: its long arrays are zeros that nothing has been written to.
     """
-    return sum(map(count_numbers, state)) if isinstance(state, tuple) else np.size(state)
+    return sum(map(np.size, list_leaves(state)))
 
 
 def is_finite(state: Any) -> bool:
     """Return True if a state, perhaps of states, holds finite numbers only."""
-    if isinstance(state, tuple):
-        return all(map(is_finite, state))
-    if isinstance(state, int):
-        return True
-    if isinstance(state, float):
-        return math.isfinite(state)
-    return bool(np.isfinite(state).all())
+    return all(np.isfinite(leaf).all() for leaf in list_leaves(state))
 
 
 def rebuild_state(model: Any, plain: Any) -> Any:

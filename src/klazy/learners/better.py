@@ -10,7 +10,7 @@ from klazy.families import Family, Linear
 from klazy.learners.base import Learner
 from klazy.learners.leader import check_expert_families
 from klazy.learners.sader import check_expert_states, check_experts, check_norm, points_of, step_expert
-from klazy.movement import AsymmetricMovement, Movement, as_movement
+from klazy.movement import Movement, as_movement
 
 
 class BetterState(NamedTuple):
@@ -107,7 +107,8 @@ class BetterOfTwo(Learner[BetterState]):
         experts = check_experts([first, second], ("first", "second"))
         movement = as_movement(movement)
         check_norm(movement, first.domain.dim)
-        if isinstance(movement, AsymmetricMovement):
+        units = np.eye(first.domain.dim)
+        if (movement.distance(units) != movement.distance(-units)).any():
             message = (
                 f"movement must cost the same in both directions, got {movement!r}. Use L1Movement(1.0)."
             )
@@ -137,7 +138,7 @@ class BetterOfTwo(Learner[BetterState]):
         return first, second
 
     def bound_factors(self, leader: int) -> tuple[tuple[float, float], float]:
-        """Give the factors of the bound, once it has changed over.
+        """Return the factors of the bound, which hold once it has changed over.
 
         Parameters
         ----------
@@ -210,13 +211,13 @@ class BetterOfTwo(Learner[BetterState]):
     ) -> tuple[Any, ...]:
         following = []
         for expert, state, point in zip(self.experts, states, points, strict=True):
-            told = g
+            received = g
             guess = hint
             knows_rows = expert.family is not None and expert.family == self.family
             if self.family is not None and not knows_rows:
-                told = self.family.gradient(g, point)
+                received = self.family.gradient(g, point)
                 guess = None if hint is None else self.family.gradient(hint, point)
-            following.append(step_expert(expert, state, told, guess))
+            following.append(step_expert(expert, state, received, guess))
         return tuple(following)
 
     def _price(self, delta: Array) -> Array:

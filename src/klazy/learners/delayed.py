@@ -1,6 +1,6 @@
 """Feedback that comes late, in another order, or never."""
 
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -54,6 +54,8 @@ class Delayed(Wrapper[DelayedState]):
     ([0.0], [-0.5])
     """
 
+    takes_delays: ClassVar[bool] = True
+
     def __init__(self, learner: Learner[Any]) -> None:
         self._wrap(learner)
 
@@ -93,7 +95,7 @@ class Delayed(Wrapper[DelayedState]):
         return state._replace(t=state.t + 1, x=state.inner.x, rounds=rounds, points=points)
 
     def learn(self, state: DelayedState, round: int, g: Array) -> DelayedState:
-        """Take the feedback of an earlier round; the current round and its point stay.
+        """Learn from the feedback of an earlier round; the current round and its point stay.
 
         Parameters
         ----------

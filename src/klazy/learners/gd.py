@@ -9,7 +9,7 @@ from klazy.learners.base import NEVER, AnchoredState, Descent
 
 
 class GDState(NamedTuple):
-    """A point is all that greedy descent remembers."""
+    """The point, and the energy of a scale-free schedule: greedy descent remembers nothing else."""
 
     t: int
     x: Array

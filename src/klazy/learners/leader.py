@@ -6,14 +6,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from klazy.base.checks import Array, InvalidInput, check_flag, non_negative
+from klazy.base.checks import Array, InvalidInput, check_flag, instance, non_negative
 from klazy.families import Family, Linear
 from klazy.kernels import codes
-from klazy.learners.autoregressive import Autoregressive
+from klazy.learners.autoregressive import Regression
 from klazy.learners.base import Learner
-from klazy.learners.plan import Plan
-from klazy.learners.planning import Planning
-from klazy.learners.regression import Regression
+from klazy.learners.planning import DemandPlan
 from klazy.learners.reluctant import Reluctant
 from klazy.learners.sader import (
     SAder,
@@ -26,8 +24,7 @@ from klazy.learners.sader import (
     points_of,
     step_expert,
 )
-from klazy.learners.season import Season, join_seasons
-from klazy.learners.seasonal import Seasonal
+from klazy.learners.seasonal import Season, join_seasons
 from klazy.movement import Movement, as_movement
 
 NOTHING = np.zeros(0)
@@ -147,7 +144,7 @@ class Leader(Learner[LeaderState]):
 
     @property
     def rule(self) -> str | None:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """Its name among compiled rules; None if it takes hints."""
+        """The name of the compiled rule; None with hints, for which there is no kernel."""
         return None if self.hints else "leader"
 
     @property
@@ -174,12 +171,12 @@ class Leader(Learner[LeaderState]):
 
     @cached_property
     def season(self) -> Season | None:
-        """What its seasonal experts know, of all their periods, if all see the rows that it sees."""
+        """The season that its seasonal experts share; None if some of them get other rows than the leader."""
         return join_seasons([expert.season for expert in self._find_sharing("season")])
 
     @cached_property
-    def regression(self) -> Regression | Plan | None:
-        """What its autoregressive or planning experts know, if all see the rows that it sees."""
+    def regression(self) -> Regression | DemandPlan | None:
+        """The regression or plan that its experts share; None if some of them get other rows than the leader."""
         sharing = self._find_sharing("regression")
         return sharing[0].regression if sharing else None
 
@@ -190,17 +187,14 @@ class Leader(Learner[LeaderState]):
         return found if sees_all else []
 
     @cached_property
-    def forgets(self) -> Array:
+    def forgetful(self) -> Array:
         """Which experts look back over a window only."""
-        return np.array(
-            [isinstance(expert, Reluctant) and expert.window is not None for expert in self.experts]
-        )
+        return np.array([expert.forgets for expert in self.experts])
 
     @cached_property
     def _waits(self) -> Array:
         """After which round each expert starts level, 0 for those that play from the first."""
-        given = [expert.given if isinstance(expert, Seasonal) else 0 for expert in self.experts]
-        return np.array([period if period >= codes.SEASON_ROWS else 0 for period in given])
+        return np.array([expert.level_after for expert in self.experts])
 
     def _shares(self, expert: Learner[Any]) -> bool:
         """Return True if the leader keeps what an expert knows of the rounds so far."""
@@ -316,7 +310,7 @@ class Leader(Learner[LeaderState]):
         )
 
     def _compare(self, x: Array, origin: Array, g: Array) -> Array:
-        """Return what the points ``x`` cost this round more than ``origin``."""
+        """Return by how much the points ``x`` cost more in this round than ``origin``."""
         if self.curved is None:
             return (x - origin) @ g
         return self.curved.value(g, x) - self.curved.value(g, origin)
@@ -332,14 +326,14 @@ class Leader(Learner[LeaderState]):
         return self.movement.weight_at(t) * self.movement.distance(delta)
 
     def _score(self, points: Array, c: int, behind: Array, squares: Array, t: int) -> Array:
-        """Measure by how much each expert is too expensive to change over to before round t; below zero, it is not."""
+        """Score each expert before round t: below zero, changing over to it pays."""
         return behind + self._price(points - points[c], t) + self.caution * np.sqrt(squares)
 
     def _leave_out(self, score: Array, regression: Array) -> Array:
         """Leave out experts that forget, as long as forecasts have not been better than the mean of all rounds."""
         if self.regression is None or self.regression.has_evidence(regression):
             return score
-        return np.where(self.forgets, np.inf, score)
+        return np.where(self.forgetful, np.inf, score)
 
     def _observe(self, state: LeaderState, g: Array) -> LeaderState:
         """Update what the leader knows for its experts with the row of a round."""
@@ -356,16 +350,17 @@ class Leader(Learner[LeaderState]):
     def _step_experts(
         self, leader: LeaderState, points: Array, g: Array, hint: Array | None
     ) -> tuple[Any, ...]:
-        told = np.broadcast_to(self._slope(points, g), points.shape)
+        slopes = np.broadcast_to(self._slope(points, g), points.shape)
         following = list(leader.experts)
         moves = []
-        for i, (expert, state) in enumerate(zip(self.experts, leader.experts, strict=True)):
+        experts: tuple[Any, ...] = self.experts
+        for i, (expert, state) in enumerate(zip(experts, leader.experts, strict=True)):
             row = g
             guess = hint
             if expert.family is None or expert.family != self.family:
-                row = told[i]
+                row = slopes[i]
                 guess = None if hint is None else self._slope(points[i], hint)
-            if isinstance(expert, Seasonal | Autoregressive | Planning) and self._shares(expert):
+            if self._shares(expert):
                 following[i], forecast = expert.look_ahead(state, getattr(leader, expert.shared))
                 if forecast is not None:
                     moves.append((expert.mover, i, forecast, expert.mover.price))
@@ -404,7 +399,7 @@ class Leader(Learner[LeaderState]):
         c = state.leader
         N = len(self.experts)
         words = f"It follows expert {c + 1} of {N}, {self.experts[c]}, since round {state.since}."
-        own = self._lend(self.experts[c], state.experts[c], state)
+        own = self._complete(self.experts[c], state.experts[c], state)
         if state.t > 1:
             words += f" {self.experts[c].describe_memory(own)}"
         if N > 1:
@@ -419,7 +414,7 @@ class Leader(Learner[LeaderState]):
                 f"{c + 1} from now on; so far it has cost {abs(gap):.4g} {sign}, movement included."
             )
         looks = self.season is not None and self.season.given == 0
-        if looks and state.season[codes.SEASON_PERIOD] == 0.0 and not isinstance(self.experts[c], Seasonal):
+        if looks and state.season[codes.SEASON_PERIOD] == 0.0 and self.experts[c].shared != "season":
             words += f" It has found no season of up to {codes.SEASON_LAGS} rounds."
         if state.guarding:
             words += (
@@ -479,13 +474,8 @@ class Leader(Learner[LeaderState]):
         guard = ("spread", "diameter", "beta", "excess", "guarding", "worst") if self.guard else ()
         return name_columns(log, hitting, len(self.experts), ("leader", *guard))
 
-    def _check_experts(self, states: Any) -> None:
-        if isinstance(states, tuple) and len(states) == len(self.experts):
-            states = tuple(map(self._lend, self.experts, states))
-        super()._check_experts(states)
-
-    def _lend(self, expert: Learner[Any], state: Any, leader: LeaderState | None = None) -> Any:
-        """Return the state of an expert with what its leader knows; by default with that before the first round."""
+    def _complete(self, expert: Learner[Any], state: Any, leader: LeaderState | None = None) -> Any:
+        """Return the state of an expert with the field that its leader stores; by default as it is before the first round."""
         name = expert.shared
         if not self._shares(expert) or np.size(getattr(state, name, 1)):
             return state
@@ -506,7 +496,7 @@ class Leader(Learner[LeaderState]):
 
 
 def _group_moves(moves: list[tuple[Reluctant, int, Array, float]]) -> list[list[Any]]:
-    """Group moves that one call makes, those on one set that pay for one movement and expect rows of one family."""
+    """Group the moves that share set, movement and family, so that one call makes all of a group."""
     groups: dict[tuple[int, ...], list[Any]] = {}
     for move in moves:
         mover = move[0]
@@ -516,9 +506,9 @@ def _group_moves(moves: list[tuple[Reluctant, int, Array, float]]) -> list[list[
 
 
 def check_expert_families(family: Any, experts: tuple[Learner[Any], ...]) -> None:
-    """Reject experts that want rows of another family than their leader gets."""
-    if family is not None and not isinstance(family, Family):
-        raise InvalidInput(f"family must be a Family such as Pinball(2.0, 1.0), got {family!r}.")
+    """Reject experts of another family than their leader's."""
+    if family is not None:
+        instance(family, "family", Family, "a Family such as Pinball(2.0, 1.0)")
     for i, expert in enumerate(experts):
         if expert.family not in (None, Linear(), family):
             raise InvalidInput(

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from klazy.base.checks import Array, InvalidInput, check_flag, number, positive
+from klazy.base.checks import Array, InvalidInput, check_flag, instance, number, positive
 from klazy.base.config import Config
 from klazy.kernels import codes
 from klazy.learners.base import NEVER, Descent, check_slack
@@ -261,9 +261,7 @@ class Event(Memory):
 
 def check_memory(memory: Any) -> Memory:
     """Check that this is a memory."""
-    if not isinstance(memory, Memory):
-        raise InvalidInput(f"memory must be a Memory such as Decay(32) or Clock(65), got {memory!r}.")
-    return memory
+    return instance(memory, "memory", Memory, "a Memory such as Decay(32) or Clock(65)")
 
 
 class MemoryState(NamedTuple):

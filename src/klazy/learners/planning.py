@@ -8,14 +8,112 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from klazy.base.checks import Array, InvalidInput, integer, positive
+from klazy.base.checks import Array, InvalidInput, instance, integer, positive
 from klazy.families import Family, Pinball
 from klazy.kernels import codes
-from klazy.learners.base import Learner
-from klazy.learners.plan import ENDS, Foresight, Plan, Terms, find_level, take_root
+from klazy.kernels.plan import (
+    PLAN_AHEAD,
+    PLAN_EXCESS,
+    PLAN_FALL,
+    PLAN_RISE,
+    PLAN_SHORT,
+    choose_level,
+    count_up,
+    find_shared,
+    observe_plan,
+)
+from klazy.learners.base import Knowledge, Learner
 from klazy.learners.reluctant import Reluctant, write_vector
 from klazy.movement import Movement
 from klazy.sets import Box, ConvexSet
+
+# After which round each segment of the rounds ahead ends.
+ENDS = 2 ** np.arange(codes.PLAN_SEGMENTS)
+
+
+class DemandPlan(Knowledge):
+    r"""Forecasts the demand of the rounds ahead in segments: 1, 2, 3 to 4, 5 to 8, ..., 129 to 256.
+
+    All numbers are roots of demands, :math:`y = \pm\sqrt{|c|}`, whose noise depends less on their level. A segment is forecast
+    by a regression of all coordinates together, as :class:`~klazy.learners.autoregressive.Regression` has it, on differences of
+    exponential means, and on the season: the mean of the same rounds of up to four past periods, once a period is known. The
+    errors of past forecasts say how certain they are: each segment has a spread, and all share one distribution of errors in
+    units of it. It begins as the standard normal one.
+
+    Parameters
+    ----------
+    dim : int
+        The numbers of a row.
+    given : int
+        The period, 0 if it is given with each round.
+    """
+
+    def __init__(self, dim: int, given: int = 0) -> None:
+        self.dim = dim
+        self.given = given
+        # All past periods that are averaged, where that takes not too much memory, but at least one.
+        fitting = max(given + int(ENDS[-1]), codes.PLAN_NUMBERS // dim - 1)
+        longest = min(codes.PLAN_PERIODS * given, codes.SEASON_LONGEST, fitting)
+        self.rows = max(codes.PLAN_LEAST_ROWS, 1 << longest.bit_length())
+        bands = codes.REGRESSION_BANDS
+        features = codes.PLAN_FEATURES
+        segments = codes.PLAN_SEGMENTS
+        super().__init__(
+            codes.PLAN_HEAD,
+            sums=(dim,),
+            norms=(bands,),
+            means=(dim, bands),
+            squares=(segments,),
+            misses=(segments,),
+            spreads=(segments,),
+            products=(segments, features),
+            matrices=(segments, features, features),
+            coefficients=(segments, features),
+            counts=(codes.PLAN_BINS,),
+            distribution=(codes.PLAN_BINS + 1,),
+            forecasts=(dim, segments),
+            middle=(dim,),
+            covariances=(codes.SEASON_PLACES,),
+            slots=(segments, codes.REGRESSION_SLOTS, dim, features + 1),
+            ring=(self.rows, dim),
+        )
+
+    def init(self) -> Array:
+        """Return the vector before the first round."""
+        from scipy.special import ndtr
+
+        known = np.zeros(self.size)
+        known[codes.PLAN_GIVEN] = self.given
+        known[codes.PLAN_ROWS] = self.rows
+        edges = codes.PLAN_LOW + codes.PLAN_BIN * np.arange(codes.PLAN_BINS + 1)
+        self.read(known, "spreads")[:] = -1.0
+        self.read(known, "counts")[:] = codes.PLAN_PRIOR * np.diff(ndtr(edges))
+        count_up(find_shared(known, self.dim))
+        return known
+
+    def observe(self, known: Array, row: Array, period: int = 0) -> Array:
+        """Return the vector after another round with this row, or these moments; ``period`` is 0 while none is known."""
+        known = known.copy()
+        observe_plan(known.data, row.tolist(), period, self.dim)
+        return known
+
+    def has_evidence(self, known: Array) -> bool:
+        """Return True: demand of the last rounds always says something of the next ones."""
+        return True
+
+    def describe_skill(self, known: Array) -> str:
+        """Write nothing: a plan has no single number that says how good it was."""
+        return ""
+
+    def check(self, known: Array) -> None:
+        """Reject numbers that this plan cannot have written, because kernels trust them."""
+        n, solved, given, rows, period = known[: codes.PLAN_HEAD].tolist()
+        fits = 0 <= solved <= n and 0 <= period <= n and given == self.given and rows == self.rows
+        if not fits or n % 1 or period % codes.PLAN_STRIDE:
+            head = known[: codes.PLAN_HEAD]
+            raise InvalidInput(
+                f"state.regression must come from a trace or agent of this learner, got {head}."
+            )
 
 
 class PlanningState(NamedTuple):
@@ -67,7 +165,7 @@ class Planning(Learner[PlanningState]):
     (215, 144)
     """
 
-    # The field of its state that a leader keeps once for all experts.
+    # A leader stores this field of the state once for all experts.
     shared: ClassVar[str] = "regression"
 
     movement: Movement
@@ -88,15 +186,13 @@ class Planning(Learner[PlanningState]):
         period: int | None = None,
         start: ArrayLike | None = None,
     ) -> None:
-        if not isinstance(domain, Box):
-            raise InvalidInput(f"domain must be a Box, got {domain!r}. Use Reluctant for it.")
+        instance(domain, "domain", Box, "a Box", "Use contrib.Reluctant for it.")
         rounds = integer(rounds, "rounds")
         if rounds not in ENDS:
             raise InvalidInput(f"rounds must be a power of two of at most {ENDS[-1]}, got {rounds}.")
         if family is None:
             family = Pinball()
-        if not isinstance(family, Pinball):
-            raise InvalidInput(f"family must be Pinball, got {family!r}. Use Reluctant for it.")
+        instance(family, "family", Pinball, "Pinball", "Use contrib.Reluctant for it.")
         mover = Reluctant(domain, movement, 1.0, 1.0, family=family, start=start)
         if not suits_plan(mover.movement):
             raise InvalidInput(f"movement must be L1Movement or of its kind, got {movement!r}.")
@@ -108,18 +204,18 @@ class Planning(Learner[PlanningState]):
         self._keep(family=family, period=period, start=mover.start, mover=mover)
 
     @cached_property
-    def regression(self) -> Plan:
-        """What it learns."""
-        return Plan(self.domain.dim, self.period or 0)
+    def regression(self) -> DemandPlan:
+        """The plan that makes the forecasts."""
+        return DemandPlan(self.domain.dim, self.period or 0)
 
     @property
     def rule(self) -> str | None:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """Its name among compiled rules; None if movement or family have none."""
+        """The name of the compiled rule; None if movement or family have no kernel."""
         return None if self.mover.rule is None else "planning"
 
     @property
     def obstacle(self) -> str | None:
-        """What of it kernels do not know."""
+        """The part that has no kernel; None if all have one."""
         return self.mover.obstacle
 
     @property
@@ -153,7 +249,7 @@ class Planning(Learner[PlanningState]):
         state : PlanningState
             The state of the round.
         known : array
-            What is known of the demand after it.
+            The vector of the plan after it.
 
         Returns
         -------
@@ -162,31 +258,26 @@ class Planning(Learner[PlanningState]):
         forecast : None
             Nothing is left for a leader to move.
         """
-        x = [
-            self._move(i, level, self.regression.foresee(known, i))
-            for i, level in enumerate(state.x.tolist())
-        ]
+        domain: Any = self.domain
+        shared = find_shared(known.data, domain.dim)
+        bounds = zip(domain.lower.tolist(), domain.upper.tolist(), strict=True)
+        x = state.x.tolist()
+        for i, ((least, most), terms) in enumerate(zip(bounds, self._terms, strict=True)):
+            x[i] = choose_level(shared, terms, i, x[i], least, most)
         return state._replace(t=state.t + 1, x=np.array(x)), None
 
-    def _move(self, i: int, level: float, expected: Foresight) -> float:
-        """Choose the next level of a coordinate."""
-        domain: Any = self.domain
+    @cached_property
+    def _terms(self) -> list[list[float]]:
+        """For each coordinate: the segments planned, the prices of a unit up and down, and of one too little and too much."""
         demand: Any = self.family
-        least = float(domain.lower[i])
-        most = float(domain.upper[i])
-        if expected.spreads[0] < 0.0 or least == most:
-            return level
         rises, falls = self.mover.prices
-        short = float(np.broadcast_to(demand.short, domain.dim)[i])
-        excess = float(np.broadcast_to(demand.excess, domain.dim)[i])
-        rise = self.factor * float(rises[i])
-        fall = self.factor * float(falls[i])
-        terms = Terms(self.segments, rise, fall, short, excess, take_root(least), take_root(most))
-        root = take_root(level)
-        found = find_level(expected, terms, root)
-        if found == root:
-            return level
-        return min(max(found * abs(found), least), most)
+        terms = np.empty((self.domain.dim, 5))
+        terms[:, PLAN_AHEAD] = self.segments
+        terms[:, PLAN_RISE] = self.factor * rises
+        terms[:, PLAN_FALL] = self.factor * falls
+        terms[:, PLAN_SHORT] = demand.short
+        terms[:, PLAN_EXCESS] = demand.excess
+        return terms.tolist()
 
     def describe_memory(self, state: PlanningState) -> str:
         if state.t < 3:
@@ -204,5 +295,5 @@ class Planning(Learner[PlanningState]):
 
 
 def suits_plan(movement: Movement) -> bool:
-    """Return True if a movement costs so much for each coordinate, up and down."""
+    """Return True if a movement has a price up and a price down for each coordinate."""
     return movement.grouped is False and movement.degree == 1.0

@@ -10,21 +10,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from klazy.base.checks import Array, InvalidInput, check_flag, non_negative, one_of, positive, size
-from klazy.families import Family, Pinball
+from klazy.base.checks import Array, InvalidInput, check_flag, instance, non_negative, one_of, positive, size
+from klazy.families import Family
 from klazy.kernels import codes
-from klazy.learners.autoregressive import Autoregressive
+from klazy.learners.autoregressive import HORIZONS, Autoregressive
 from klazy.learners.base import Descent, Learner, check_domain
 from klazy.learners.gd import GD, LazyGD
 from klazy.learners.klazy import KLazyGD
 from klazy.learners.leader import Leader
 from klazy.learners.memory import Decay, Forget, Full, Memory, MemoryGD
 from klazy.learners.planning import Planning, suits_plan
-from klazy.learners.regression import HORIZONS
 from klazy.learners.reluctant import Reluctant
 from klazy.learners.sader import SELF_TUNED, SAder, harmonic_prior
-from klazy.learners.season import count_ring_rows
-from klazy.learners.seasonal import Seasonal
+from klazy.learners.seasonal import Seasonal, count_ring_rows
 from klazy.movement import L2Movement, Movement, as_movement, suit_movement
 from klazy.schedules import ScaleFree, Schedule
 from klazy.sets import Box, ConvexSet
@@ -48,7 +46,7 @@ HINTED_GRID = ((1.0, 1.0), (4.0, 4.0), (16.0, 4.0), (16.0, 16.0), (64.0, 16.0), 
 LARGE = 1e5
 # Take every second value of the grid, in each direction, where an expert has no kernel.
 COARSE = 2
-# In more dimensions a season, or a plan, would fill more memory than all else.
+# In more dimensions a season or a plan would take more memory than everything else together.
 MOST_SEASONAL = 64
 MOST_PLANNED = 16
 
@@ -449,8 +447,8 @@ def auto(
     movement = _check_movement(domain, movement)
     # `costs` is a family, or costs that have one.
     family = getattr(costs, "family", costs)
-    if costs is not None and not isinstance(family, Family):
-        raise InvalidInput(f"costs must be a Family such as Pinball(), or costs of one, got {costs!r}.")
+    if costs is not None:
+        instance(family, "costs", Family, "a Family such as Pinball(), or costs of one")
     # Experts plan with Euclidean distance if only the distance of a movement is known; the leader charges what it costs.
     planned = movement
     if movement.grouped is None and not movement.is_fee:
@@ -466,9 +464,10 @@ def auto(
     sums: list[tuple[None, float]] = []
     horizons: Sequence[int] = []
     # Sums of demands have no kernel, because the band of a stock would change every round. Regressions forecast no deviations.
-    if not isinstance(known, Pinball):
+    has_demands = known is not None and known.rows_are == "demands"
+    if not has_demands:
         sums = [(None, horizon) for horizon in SUMS[::every]]
-        # What the longest window sees, a regression sees, too.
+        # Regressions see as far as the longest window, which is left out.
         windows = WINDOWS[:-1]
         # Without a family that can be averaged, each expert would have a regression of its own.
         horizons = HORIZONS.tolist()[::every] if known is family else []
@@ -490,13 +489,8 @@ def auto(
         for horizon in plans[::every]
         for periods in _choose_averages(season, width)
     ]
-    if (
-        isinstance(known, Pinball)
-        and isinstance(domain, Box)
-        and suits_plan(planned)
-        and domain.dim <= MOST_PLANNED
-    ):
-        # More periods of a short season have passed.
+    if has_demands and type(domain) is Box and suits_plan(planned) and domain.dim <= MOST_PLANNED:
+        # Of the shortest season most periods have passed.
         shortest = min((season for season in seasons if season is not None), default=None)
         learned = [
             Planning(domain, planned, rounds, factor, family=known, period=shortest, start=start)
@@ -535,13 +529,13 @@ def _warn_of_size(domain: ConvexSet, x: Array) -> None:
 def _choose_averages(period: Any, width: int) -> list[int]:
     """Return over how many periods seasonal experts average, as far as the ring of a given period reaches."""
     if not isinstance(period, int) or not 2 <= period <= codes.SEASON_LONGEST:
-        return list(AVERAGED_PERIODS)  # it is looked for, or will be rejected
+        return list(AVERAGED_PERIODS)  # The period is yet to be found, or will be rejected.
     reach = (count_ring_rows(width, period, max(AVERAGED_PERIODS)) - 1) // period
     return sorted({min(periods, reach) for periods in AVERAGED_PERIODS})
 
 
 def _check_movement(domain: ConvexSet, movement: Movement | str | None) -> Movement:
-    """Check the movement; None is the one that suits the set."""
+    """Check the movement; None means the one that suits the set."""
     if movement is None:
         movement = suit_movement(domain)
     found = as_movement(movement)
@@ -609,7 +603,7 @@ def _on_grid(
     lazy: bool,
     start: ArrayLike | None,
 ) -> SAder:
-    """Build the ensemble of what ``make`` gives for each sigma of theory's grid and its slack."""
+    """Build an ensemble of the experts that ``make`` returns for each sigma of theory's grid and its slack."""
     check_bounded(check_domain(domain))
     R = domain.reach(start) or 1.0
     _check_known(T, G, R, move_cost)
@@ -618,7 +612,7 @@ def _on_grid(
     if lazy:
         places.append([LazyGD(domain, sigmas[0], start=start)])
     experts = [expert for place in places for expert in place]
-    if len(experts) > len(places) and isinstance(prior, str) and prior == "harmonic":
+    if len(experts) > len(places) and np.array_equal(prior, "harmonic"):
         # The prior belongs to the sigma. Two experts that share it are each at most ln(2) / beta worse off than alone.
         sizes = [len(place) for place in places]
         prior = np.repeat(harmonic_prior(len(places)) / sizes, sizes)
@@ -629,7 +623,7 @@ def _on_grid(
 
 
 def _check_known(T: Any, G: Any, R: Any, weight: Any) -> tuple[int, float, float, float]:
-    """Check the quantities that theory must know."""
+    """Check the quantities that theory takes as known."""
     horizon = size(T, "T", "Give the number of rounds, or use auto, which does not need it.")
     bound = positive(G, "G", "Give a bound on the gradients' norms, or use auto, which needs none.")
     return horizon, bound, positive(R, "R"), non_negative(weight, "move_cost")

@@ -20,12 +20,12 @@ from klazy.sets.totals import EPS
 
 # By how much the last turn of a splitting may still change its point, relative to the set's size.
 SETTLED = 1e-11
-# The standard deviation of a demand without spread, so that infinitely many of them are no NaN.
+# Used in place of a standard deviation of zero, because zero times infinity would be NaN.
 THINNEST = 1e-200
 BUDGET = 50_000  # turns of a splitting
-STRIDES = 100  # A search tries at most so many; a handful will do.
+STRIDES = 100  # A search takes at most this many steps; it usually needs a handful.
 ROUNDING = 8.0 * EPS  # A search ends at this share of the length of a move.
-FARTHEST = 1e60  # a stock that no set has, for moves that cost nothing
+FARTHEST = 1e60  # larger than the stock of any set, for moves that cost nothing
 # Expected costs that differ by less, relative to their size, are equal.
 EQUAL = 1e-13
 
@@ -127,7 +127,7 @@ def _as_rows(x: Array, forecast: Array, price: float | Array) -> tuple[Array, Ar
 
 
 def _charge(movement: Movement, delta: Array, price: Array) -> Array:
-    """Price moves. A fee is charged for every move: a move within its tolerance, which is only rounding, would be free."""
+    """Price moves. A fee is charged for every move, also for one within its tolerance, which would be free."""
     return price if movement.is_fee else price * movement.distance(delta)
 
 
@@ -158,7 +158,7 @@ def _pay_by_coordinate(domain: ConvexSet, objective: Separable) -> Array:
     if objective.is_linear or objective.power:
         return _settle(domain, objective)
     x = objective.x
-    # Where not even the slope at x is worth a move, none is.
+    # If no move pays at the slope at x, none pays at all: slopes grow on the way.
     u = domain.settle(replace(objective, g=objective.g + objective.curvature * x, curvature=0.0))
     moves = np.ones(len(x), dtype=bool) if u is None else (u != x).any(axis=1)
     found = x.copy()
@@ -190,7 +190,7 @@ def _split_by_coordinate(domain: ConvexSet, objective: Separable) -> Array:
 def _move_straight(
     domain: ConvexSet, movement: Movement, x: Array, g: Array, curvature: float, price: Array
 ) -> Array:
-    """Minimise the same for movements that charge the norm of all that changes."""
+    """Minimise <g, u> + curvature/2 |u|^2 + price m(u - x) by rows, for a movement that is one norm of the whole step."""
     stretch = movement.stretch(domain.dim)
     axes = movement.axes()
     size = float(stretch.max())
@@ -216,7 +216,7 @@ def _move_straight(
 
 
 class _Rows(NamedTuple):
-    """The points that a search still moves: which they are, what they want, and between which sigmas their answer is."""
+    """The rows that a search has not finished: their places, points, descents and prices, and the bracket of their sigmas."""
 
     at: NDArray[np.intp]
     x: Array
@@ -227,7 +227,7 @@ class _Rows(NamedTuple):
     sigma: Array
 
     def select(self, chosen: NDArray[np.bool_]) -> "_Rows":
-        """Return some of them."""
+        """Return some of the rows."""
         parts: Any = [values[chosen] for values in self]
         return _Rows(*parts)
 
@@ -267,7 +267,7 @@ def search_stride(domain: ConvexSet, x: Array, down: Array, curvature: float, pr
     ahead = _norm(domain.tangent(x[hopeful], down[hopeful]))
     moves = ahead > price[hopeful]
     at = hopeful[moves]
-    # At the lowest sigma no point of the set is far enough away.
+    # At a lower sigma the wanted move would be longer than the set.
     low = curvature + price[at] / domain.scale
     sigma = low
     if curvature > 0.0:
@@ -294,7 +294,7 @@ def search_stride(domain: ConvexSet, x: Array, down: Array, curvature: float, pr
         high = np.where(excess > 0.0, sigma, rows.high)
         with np.errstate(all="ignore"):
             if turn == 0:
-                # As if the point did not depend on the stride.
+                # The first guess takes the point as fixed.
                 following = curvature + rows.price / length
             else:
                 rate = (delta - before) / (stride - stride_before)[:, None]
@@ -352,7 +352,7 @@ def stock_if_it_pays(
 
     On a box that is the minimiser of the expected cost and the cost of moving, if moving is charged by coordinates. Elsewhere
     it is a rule: on other sets the point is projected, and a norm of all changes counts as a price of each
-    coordinate. Where the price grows faster than the step (:class:`~klazy.SquaredMovement`,
+    coordinate. Where the price grows faster than the step (:class:`~klazy.contrib.SquaredMovement`,
     :class:`~klazy.contrib.ImpactMovement`) there is no band, and the minimiser of each coordinate is searched for. If no move
     pays, the answer is x itself.
 
@@ -396,14 +396,14 @@ def stock_if_it_pays(
 
 
 def _stock_by_slope(movement: Movement, family: Pinball, x: Array, means: Array, price: Array) -> Array:
-    """Find where the expected cost of each coordinate falls as fast as the price of its move rises, to the last bits."""
+    """Find, to the last bits, where the expected cost of each coordinate falls as fast as the price of its move rises."""
     from scipy.special import ndtr
 
     mean, spread = family.fit_normal(means)
     spread = np.maximum(spread, THINNEST)
     scale = price[:, None] * movement.degree * movement.distance(np.eye(x.shape[1]))
 
-    # No stock goes further than where shortage alone would lead it.
+    # A stock goes at most as far as it would if every unit were missing.
     steep = np.maximum(family.short, family.excess)
     with np.errstate(divide="ignore", over="ignore"):
         far = np.minimum((steep / scale) ** (1.0 / (movement.degree - 1.0)), FARTHEST)
@@ -430,7 +430,7 @@ def find_band(
     else:
         rise, fall = np.split(price * movement.prices(domain.dim), 2, axis=-1)
     both = family.short + family.excess
-    # A coordinate that costs nothing, too little or too much, is left as it is: fmax and fmin pass over 0 / 0.
+    # A coordinate whose shortage and excess cost nothing gives 0 / 0, which fmax and fmin ignore: it stays.
     with np.errstate(divide="ignore", invalid="ignore"):
         low = ndtri(np.fmax((family.short - rise) / both, 0.0))
         high = ndtri(np.fmin((family.short + fall) / both, 1.0))

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from klazy.base.checks import Array, InvalidInput, check_flag, number, positive
+from klazy.base.checks import Array, InvalidInput, check_flag, instance, number, positive
 from klazy.families import Family, Linear, LogWealth, Pinball, Quadratic, Rewards
 from klazy.kernels import codes
 from klazy.learners.base import Learner, check_domain, check_start
@@ -120,8 +120,8 @@ class Reluctant(Learner[ReluctantState]):
         check_bounded(check_domain(domain))
         if window is not None and number(window, "window") < 1.0:
             raise InvalidInput(f"window must be at least 1, got {window}. Use window=None for all rounds.")
-        if family is not None and not isinstance(family, Family):
-            raise InvalidInput(f"family must be a Family such as Pinball(), got {family!r}.")
+        if family is not None:
+            instance(family, "family", Family, "a Family such as Pinball()")
         if family is not None and not family.has_forecast:
             raise InvalidInput(
                 f"family must be one whose rows can be averaged, got {family!r}. Leave it out to use gradients."
@@ -139,6 +139,7 @@ class Reluctant(Learner[ReluctantState]):
             family=family,
             start=check_start(domain, start),
             hints=check_flag(hints, "hints"),
+            forgets=window is not None,
         )
 
     @cached_property
@@ -148,42 +149,44 @@ class Reluctant(Learner[ReluctantState]):
 
     @cached_property
     def pace(self) -> float:
-        """Which share of a smoothed number is new."""
+        """The weight of the newest row in an average, 1 / window."""
         return 1.0 if self.window is None else 1.0 / self.window
 
     @cached_property
     def kept(self) -> float:
-        """Which share of the first smoothing stays: all of it, if all rounds count alike."""
+        """The share of the first smoothing that remains after a round: all of it without a window."""
         return 1.0 if self.window is None else 1.0 - self.pace
 
     @property
     def is_curved(self) -> bool:
-        """Whether it gets rows of costs that are no gradients."""
+        """Whether its rows are targets or demands, not gradients."""
         return self._target is not None or self._demand is not None
 
     @cached_property
     def _target(self) -> Quadratic | None:
         """The family, if rows are targets."""
-        return self.family if isinstance(self.family, Quadratic) else None
+        family: Any = self.family
+        return family if family is not None and family.rows_are == "targets" else None
 
     @cached_property
     def _demand(self) -> Pinball | None:
         """The family, if rows are demands."""
-        return self.family if isinstance(self.family, Pinball) else None
+        family: Any = self.family
+        return family if family is not None and family.rows_are == "demands" else None
 
     @cached_property
     def rule(self) -> str | None:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """Its name among compiled rules; None if something has none."""
+        """The name of the compiled rule; None if a part has no kernel."""
         if self.obstacle is not None:
             return None
-        told = ROW_WORDS[Linear if self.family is None else type(self.family)]
-        # A price of zero is a fee of nothing.
+        word = ROW_WORDS[Linear if self.family is None else type(self.family)]
+        # Free moves have the rule of a fee, with a fee of zero.
         kind = "fee" if self.price == 0.0 else MOVEMENT_WORDS[self.movement.code or 0]
-        return f"reluctant_{told}_{kind}"
+        return f"reluctant_{word}_{kind}"
 
     @cached_property
     def obstacle(self) -> str | None:
-        """What of it kernels do not know; None if they know it all."""
+        """The part that has no kernel; None if all have one."""
         if self.hints:
             return "Reluctant with hints"
         if self.family is not None and type(self.family) not in ROW_WORDS:
@@ -221,12 +224,12 @@ class Reluctant(Learner[ReluctantState]):
 
     @property
     def span(self) -> float:
-        """No two points of the set are farther apart."""
+        """The size of the set: no two points are farther apart."""
         return self.domain.scale
 
     @cached_property
     def _band(self) -> tuple[Array, Array]:
-        """Between how many standard deviations a stock is left as it is; how many are best, if the price is no norm's."""
+        """The band in which a stock stays, in standard deviations; both ends are the best stock if the price is no norm."""
         if self._demand is None:
             return np.zeros(1), np.zeros(1)
         if self.price == 0.0 or self.movement.degree != 1.0:
@@ -312,8 +315,8 @@ class Reluctant(Learner[ReluctantState]):
         own = state.m2 / state.n2
         if hint is None:
             return own, price
-        told = hint if self.family is None else self.family.moments(hint)
-        return own + (told - own) / max(1.0, rounds), price
+        hinted = hint if self.family is None else self.family.moments(hint)
+        return own + (hinted - own) / max(1.0, rounds), price
 
     def move(self, x: Array, forecast: Array, price: float | Array) -> Array:
         """Choose the next point: the argmin of the class's definition.
@@ -349,7 +352,7 @@ class Reluctant(Learner[ReluctantState]):
         return f"It forecasts {words} from {looks}, and moves when that pays within {self.horizon:g} rounds."
 
     def describe_forecast(self, forecast: Array) -> str:
-        """Write a forecast for a sentence.
+        """Write a forecast as part of a sentence.
 
         Parameters
         ----------
@@ -368,18 +371,18 @@ class Reluctant(Learner[ReluctantState]):
 
 
 def write_vector(values: Array) -> str:
-    """Write a vector for a sentence."""
+    """Write a vector as part of a sentence."""
     return np.array2string(values, precision=4, threshold=8)
 
 
 def _understands_average(family: Family) -> bool:
-    """Return True if the mean of a family's moments is a target, a demand, or the gradient of what is expected."""
-    return isinstance(family, Quadratic | Pinball) or type(family).expected is Linear.expected
+    """Return True if averages of a family's moments are targets, demands, or gradients of the expected cost."""
+    return family.rows_are != "gradients" or type(family).expected is Linear.expected
 
 
 def _check_movement(movement: Any, dim: int) -> Movement:
     movement = as_movement(movement)
-    if not isinstance(movement.weight, float):
+    if not movement.is_steady:
         raise InvalidInput(f"movement must have one weight for all rounds, got {movement!r}.")
     if movement.grouped is None and not movement.is_fee:
         message = f"movement must say how it is `grouped`, got {movement!r}. Use L1Movement(...)."

@@ -26,7 +26,7 @@ class RollingState(NamedTuple):
 
 
 class Rolling(Learner[RollingState]):
-    """Base class: play a level that each coordinate of the last rows gives, at the nearest point of the set.
+    """Base class of rules that compute a level of each coordinate from the last rows, and play the nearest point.
 
     ``window`` is how many rows count; at first as many as there are. It has no compiled twin, but plays many rows at once.
     """
@@ -79,7 +79,7 @@ class Rolling(Learner[RollingState]):
         """
 
     def init(self, x: Array | None = None) -> RollingState:
-        # A long window takes memory from the first round on, not before: a service counts it first.
+        # A read-only zero takes no memory before the first round, so that a service can count the numbers first.
         ring = np.broadcast_to(0.0, (self.window, self.domain.dim))
         return RollingState(1, self.first_point(x), ring)
 

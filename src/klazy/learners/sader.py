@@ -10,7 +10,17 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from klazy.base.checks import Array, InvalidInput, check_flag, freeze, one_of, positive, vector
+from klazy.base.checks import (
+    Array,
+    InvalidInput,
+    check_flag,
+    filled_list,
+    freeze,
+    instance,
+    one_of,
+    positive,
+    vector,
+)
 from klazy.kernels import codes
 from klazy.learners.base import Learner
 from klazy.movement import Movement, as_movement, suit_movement
@@ -118,7 +128,7 @@ class SAder(Learner[SAderState]):
 
     @property
     def rule(self) -> str | None:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """Its name among compiled rules; None if it takes hints."""
+        """The name of the compiled rule; None with hints, for which there is no kernel."""
         return None if self.hints else "ensemble"
 
     @property
@@ -168,7 +178,7 @@ class SAder(Learner[SAderState]):
         for i, expert in enumerate(self.experts):
             if not expert.takes_gradients:
                 raise InvalidInput(
-                    f"The experts of SAder must take gradients, but experts[{i}].family is {expert.family}. Use Leader."
+                    f"The experts of SAder must take gradients, but experts[{i}].family is {expert.family}. Use contrib.Leader."
                 )
         experts = tuple(expert.init(x) for expert in self.experts)
         nothing = np.zeros(len(self.experts))
@@ -324,7 +334,7 @@ class SAder(Learner[SAderState]):
 
     @property
     def rate_rule(self) -> tuple[int, float]:
-        """The code of how the rate is found, and the rate, or the number that a self-tuned one divides."""
+        """The code of the rate's rule, and its number: the rate itself, or ln N for a self-tuned one."""
         if not self.is_self_tuned:
             return codes.GIVEN_RATE, float(self.beta)
         return codes.SELF_TUNED_RATE, math.log(len(self.experts))
@@ -338,41 +348,38 @@ def harmonic_prior(N: int) -> Array:
 
 def check_experts(experts: Any, names: Sequence[str] | None = None) -> tuple[Learner[Any], ...]:
     """Check learners on one bounded set; ``names`` are those of the arguments that they came in."""
-    if not isinstance(experts, Sequence) or not experts:
-        example = "[GD(ball, 1.0), GD(ball, 2.0)]"
-        raise InvalidInput(f"experts must be a list of learners such as {example}, got {experts!r}.")
-    for i, expert in enumerate(experts):
+    learners = filled_list(experts, "experts", "of learners such as [GD(ball, 1.0), GD(ball, 2.0)]")
+    for i, expert in enumerate(learners):
         name = f"experts[{i}]" if names is None else names[i]
-        if not isinstance(expert, Learner):
-            raise InvalidInput(f"{name} must be a Learner such as GD(ball, 1.0), got {expert!r}.")
-        if expert.domain != experts[0].domain:
-            domain = experts[0].domain
+        instance(expert, name, Learner, "a Learner such as GD(ball, 1.0)")
+        domain = learners[0].domain
+        if expert.domain != domain:
             raise InvalidInput(
                 f"All experts must be on the same set, here {domain!r}, but {name} is on {expert.domain!r}."
             )
-    check_bounded(experts[0].domain)
-    return tuple(experts)
+    check_bounded(learners[0].domain)
+    return learners
 
 
 def check_norm(movement: Movement, dim: int) -> None:
-    """Reject a movement by which an average of experts cannot be charged: it moves whenever one of them does."""
-    if movement.degree != 1.0 or not isinstance(movement.weight, float):
+    """Reject movements that are no norm, for which an average of experts has no bound: it moves whenever one of them does."""
+    if movement.degree != 1.0 or not movement.is_steady:
         raise InvalidInput(
             f"movement must be a norm with one weight, such as L2Movement(1.0), got {movement!r}. Only "
-            "Leader(experts, movement, guard=False) takes others."
+            "contrib.Leader(experts, movement, guard=False) takes others."
         )
     movement.check(dim)
 
 
 def check_hints(hints: Any, experts: tuple[Learner[Any], ...]) -> bool:
-    """Check whether hints are passed on, which takes an expert that accepts them."""
+    """Check the argument ``hints``: to pass them on, at least one expert must accept them."""
     if not check_flag(hints, "hints"):
         return False
     if not any(expert.accepts_hints for expert in experts):
         kinds = sorted({type(expert).__name__ for expert in experts})
         raise InvalidInput(
             f"With hints=True an expert must accept hints, and {', '.join(kinds)} do not. Add MemoryGD(...) or "
-            "Reluctant(..., hints=True)."
+            "contrib.Reluctant(..., hints=True)."
         )
     return True
 
@@ -420,7 +427,7 @@ def points_of(experts: tuple[Any, ...]) -> Array:
 
 
 def _normalise(a: Array) -> tuple[Array, float]:
-    """``a`` less the logarithm of the sum of exp(a), and that logarithm."""
+    """Return ``a`` minus the logarithm of the sum of exp(a), and that logarithm."""
     top = a.max()
     log_Z = float(top + np.log(np.exp(a - top).sum()))
     return a - log_Z, log_Z
@@ -433,5 +440,5 @@ def _check_prior(prior: str | ArrayLike, N: int) -> str | Array:
     if (weights < _SMALLEST_PRIOR).any() or abs(weights.sum() - 1.0) > 1e-9:
         given = weights.tolist()
         raise InvalidInput(f"prior must sum to 1, with each at least {_SMALLEST_PRIOR:g}, got {given}.")
-    # They stay as given: divided by their sum they would change once more whenever a file is read.
+    # They are stored as given: dividing by their sum would change them again each time a file is read.
     return weights

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cached_property
 from typing import Any, ClassVar, NamedTuple
 
@@ -11,11 +12,139 @@ from numpy.typing import ArrayLike
 from klazy.base.checks import Array, InvalidInput, integer
 from klazy.families import Family
 from klazy.kernels import codes
+from klazy.kernels.season import find_period
 from klazy.learners.base import Learner
 from klazy.learners.reluctant import Reluctant
-from klazy.learners.season import Season, count_ring_rows
 from klazy.movement import Movement, as_movement
-from klazy.sets import CappedSimplex, ConvexSet, Simplex
+from klazy.sets import ConvexSet
+
+
+class Season:
+    """Looks for a period in rows of ``dim`` numbers, and forecasts ``width`` moments of them, the first of which are the rows.
+
+    Its vector: how many rows it saw, the period (0 if none is known), the round in which that changed, the
+    period that was given (0 if none was); then the mean of the rows, their autocovariances by lag, and the sums of all moments
+    up to each of the last ``rows`` rounds, in a ring. The ring is read by the length that it has: that of a leader may be
+    longer than one of its experts needs.
+    """
+
+    def __init__(self, dim: int, width: int, period: int | None, rows: int = codes.SEASON_ROWS) -> None:
+        self.dim = dim
+        self.width = width
+        self.given = period or 0
+        self.rows = rows
+        self.means = slice(codes.SEASON_HEAD, codes.SEASON_HEAD + dim)
+        self.covariances = slice(self.means.stop, self.means.stop + codes.SEASON_PLACES)
+        self.size = self.covariances.stop + rows * width
+
+    def read_sums(self, known: Array) -> Array:
+        """Return the ring: the sums up to round n in row n modulo its length."""
+        return known[self.covariances.stop :].reshape(-1, self.width)
+
+    def init(self) -> Array:
+        """Return the vector before the first round."""
+        known = np.zeros(self.size)
+        known[codes.SEASON_GIVEN] = self.given
+        return known
+
+    def observe(self, known: Array, seen: Array) -> Array:
+        """Return the vector after another round with these moments."""
+        known = known.copy()
+        n = int(known[codes.SEASON_SEEN]) + 1
+        known[codes.SEASON_SEEN] = n
+        sums = self.read_sums(known)
+        rows = len(sums)
+        sums[n % rows] = sums[(n - 1) % rows] + seen
+        if self.given:
+            if n == self.given:
+                known[codes.SEASON_PERIOD] = self.given
+                known[codes.SEASON_CHANGED] = n
+            return known
+        self._correlate(known, sums, n)
+        if n % codes.SEASON_EVERY == 0:
+            covariances = known[self.covariances].data
+            found = find_period(covariances, covariances, n, int(known[codes.SEASON_PERIOD]))
+            if found != known[codes.SEASON_PERIOD]:
+                known[codes.SEASON_PERIOD] = found
+                known[codes.SEASON_CHANGED] = n
+        return known
+
+    def _correlate(self, known: Array, sums: Array, n: int) -> None:
+        """Update mean and autocovariances, in which the last rounds count most; missing earlier rounds count as zero."""
+        pace = 1.0 / min(n, codes.SEASON_MEMORY)
+        rows = len(sums)
+        row = (sums[n % rows] - sums[(n - 1) % rows])[: self.dim]
+        mean = known[self.means]
+        mean += pace * (row - mean)
+        apart = row - mean
+        lags = min(codes.SEASON_LAGS, n - 1)
+        products = sums[(n - np.arange(lags + 2)) % rows, : self.dim] @ apart
+        covariances = known[self.covariances]
+        covariances *= 1.0 - pace
+        covariances[: lags + 1] += pace * (products[:-1] - products[1:] - apart @ mean)
+
+    def check(self, known: Array) -> None:
+        """Reject numbers that this season cannot have written, because kernels trust them."""
+        n, period, changed, given = known[: codes.SEASON_HEAD].tolist()
+        longest = self.given or codes.SEASON_LAGS
+        fits = n >= 0 and 0 <= period <= min(longest, n) and 0 <= changed <= n and given == self.given
+        if not fits or any(number % 1 for number in (n, period, changed)):
+            head = known[: codes.SEASON_HEAD]
+            raise InvalidInput(f"state.season must come from a trace or agent of this learner, got {head}.")
+
+    def count_periods(self, known: Array, period: int, most: int) -> int:
+        """Count the past periods that a forecast can average."""
+        rows = len(self.read_sums(known))
+        return min(most, int(known[codes.SEASON_SEEN]) // period, (rows - 1) // period)
+
+    def forecast(self, known: Array, period: int, periods: int, ahead: int) -> Array:
+        """Forecast the moments of the next rounds, of shape (ahead, width): each is the mean of its phase over past periods."""
+        n = int(known[codes.SEASON_SEEN])
+        count = self.count_periods(known, period, periods)
+        sums = self.read_sums(known)
+        rounds = n + 1 + np.arange(ahead) % period
+        moments = np.zeros((ahead, self.width))
+        for back in range(1, count + 1):
+            at = rounds - back * period
+            moments += sums[at % len(sums)] - sums[(at - 1) % len(sums)]
+        return moments / count
+
+    def forecast_mean(self, known: Array, period: int, periods: int, ahead: int) -> Array:
+        """Forecast the mean of the next rounds."""
+        n = int(known[codes.SEASON_SEEN])
+        count = self.count_periods(known, period, periods)
+        sums = self.read_sums(known)
+        whole, rest = divmod(ahead, period)
+        total = whole * (sums[n % len(sums)] - sums[(n - count * period) % len(sums)])
+        for back in range(1, count + 1):
+            at = n - back * period
+            total += sums[(at + rest) % len(sums)] - sums[at % len(sums)]
+        return total / (count * ahead)
+
+
+def count_ring_rows(width: int, period: int | None, periods: int) -> int:
+    """Return how many rounds the ring has for means over ``periods`` periods of rows with ``width`` moments.
+
+    A short period, or one that is looked for, has SEASON_ROWS. A longer one has as many of its periods as are averaged and as
+    fit into SEASON_LONGEST rounds and SEASON_NUMBERS numbers, but at least one, and the sum before the first of them.
+    """
+    if period is None or period < codes.SEASON_ROWS:
+        return codes.SEASON_ROWS
+    fitting = min(codes.SEASON_LONGEST, codes.SEASON_NUMBERS // width) // period
+    return 1 + period * max(1, min(periods, fitting))
+
+
+def join_seasons(seasons: Sequence[Season]) -> Season | None:
+    """Return the one season that serves all of these; None if they see rows of different widths.
+
+    Its ring is the longest of theirs. It looks for a period if one of them does.
+    """
+    if len({season.width for season in seasons}) != 1:
+        return None
+    given = max(season.given for season in seasons)
+    if any(season.given == 0 for season in seasons):
+        given = 0
+    return Season(seasons[0].dim, seasons[0].width, given, max(season.rows for season in seasons))
 
 
 class SeasonalState(NamedTuple):
@@ -85,7 +214,7 @@ class Seasonal(Learner[SeasonalState]):
     start: Array | None
     mover: Reluctant  # makes its moves from its forecasts
 
-    # numbers that its rules in kernels share with those of Reluctant: its forecasts need no correction
+    # Kernels correct the forecasts of Reluctant by these numbers. Those made here need no correction.
     n1 = 1.0
     n2 = 1.0
 
@@ -103,7 +232,7 @@ class Seasonal(Learner[SeasonalState]):
         movement = as_movement(movement)
         if movement.is_fee:
             raise InvalidInput(
-                f"movement must grow with the distance, got {movement!r}. Reluctant takes a fee."
+                f"movement must grow with the distance, got {movement!r}. contrib.Reluctant takes a fee."
             )
         if horizon is not None:
             horizon = integer(horizon, "horizon")
@@ -119,23 +248,25 @@ class Seasonal(Learner[SeasonalState]):
             raise InvalidInput(f"horizon must be a number of rounds for {movement!r}, got None.")
         self._keep(domain=domain, movement=movement, horizon=horizon, periods=periods, period=period)
         self._keep(family=family, start=mover.start, mover=mover)
+        if self.given >= codes.SEASON_ROWS:
+            self._keep(level_after=self.given)
 
     @cached_property
     def season(self) -> Season:
-        """What it looks for."""
+        """The season that it looks for or was given."""
         d = self.domain.dim
         width = d if self.family is None else self.family.width(d)
         return Season(d, width, self.period, count_ring_rows(width, self.period, self.periods))
 
     @cached_property
     def rule(self) -> str | None:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """Its name among compiled rules; None if set, movement or family have none."""
+        """The name of the compiled rule; None if set, movement or family have no kernel."""
         rule = self.mover.rule
         return None if rule is None else rule.replace("reluctant", "seasonal")
 
     @property
     def obstacle(self) -> str | None:
-        """What of it kernels do not know."""
+        """The part that has no kernel; None if all have one."""
         return self.mover.obstacle
 
     @property
@@ -201,7 +332,7 @@ class Seasonal(Learner[SeasonalState]):
         state : SeasonalState
             The state of the round.
         season : array
-            What is known after it.
+            The vector of the season after it.
 
         Returns
         -------
@@ -254,9 +385,9 @@ class Seasonal(Learner[SeasonalState]):
         return value, rows[0] + v
 
     def _limit(self, v: Array) -> Array:
-        """C of the definition."""
+        """Apply C, as the class defines it."""
         rise, fall = self.mover.prices
-        if isinstance(self.domain, Simplex | CappedSimplex) and not self.movement.grouped:
+        if self.domain.has_total and not self.movement.grouped:
             return np.minimum(v, (v + rise).min() + fall)
         if self.movement.grouped:
             stretch = self.movement.stretch(self.domain.dim)

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from klazy.base.checks import Array, InvalidInput, integer, positive
+from klazy.base.checks import Array, InvalidInput, instance, integer, positive
 from klazy.families import Family, Linear, Pinball, Quadratic, Rewards
 from klazy.kernels import codes
 from klazy.learners.base import NEVER, Learner, check_domain, check_start
@@ -19,7 +19,7 @@ from klazy.sets.base import check_bounded
 # The rules of kernels, by what a row costs.
 TWINS = {Linear: "thumb", Rewards: "thumb", Quadratic: "thumb_target", Pinball: "thumb_demand"}
 LONGEST = 10**7  # rounds in a window, whose moments a state keeps
-# The least and the most rounds that are looked through for the next move at a time.
+# The fewest and the most rounds that are searched for the next move at a time.
 CHUNKS = (16, 1024)
 
 
@@ -65,7 +65,7 @@ class Thumb(Learner[ThumbState]):
     start: Array | None
     window: int | None = None
 
-    # what a kernel knows of it, next to the properties below; a subclass has its own
+    # what its kernel reads, with the properties below; subclasses set their own values
     wait: int = 1  # rounds for which a decision is held at least
     # A smaller change of all coordinates is no move; -1 if even none is one.
     least: float = -1.0
@@ -82,8 +82,7 @@ class Thumb(Learner[ThumbState]):
     ) -> None:
         if family is None:
             family = Linear()
-        if not isinstance(family, Family):
-            raise InvalidInput(f"family must be a Family such as Quadratic(), got {family!r}.")
+        instance(family, "family", Family, "a Family such as Quadratic()")
         check_bounded(check_domain(domain))
         self._keep(domain=domain, family=family, start=check_start(domain, start))
 
@@ -114,7 +113,7 @@ class Thumb(Learner[ThumbState]):
         """The name of its compiled twin among the rules of kernels; None if there is none."""
         if self.kind is None:
             return None
-        # What a move saves takes integrals of the normal density.
+        # The kernel has no integrals of the normal density, which say what a move saves.
         if type(self.family) is Pinball and (self.pull > 0.0 or self.family.find_quantiles().size > 1):
             return None
         return TWINS.get(type(self.family))
@@ -150,7 +149,7 @@ class Thumb(Learner[ThumbState]):
 
     def init(self, x: Array | None = None) -> ThumbState:
         width = self.family.width(self.domain.dim)
-        # A long window takes memory from the first round on, not before: a service counts it first.
+        # A read-only zero takes no memory before the first round, so that a service can count the numbers first.
         ring = np.broadcast_to(0.0, (self.window or 0, width))
         return ThumbState(1, self.first_point(x), np.zeros(width), ring)
 
@@ -206,7 +205,7 @@ class Thumb(Learner[ThumbState]):
 
     @property
     def view(self) -> tuple[Any, ...]:
-        """What rules must share to share an outlook: the set, the family and the window."""
+        """Set, family and window: rules that have these in common see the same outlook."""
         return self.domain, self.family, self.window
 
     def look(self, state: ThumbState, rows: Array) -> Outlook:
@@ -254,7 +253,7 @@ class Thumb(Learner[ThumbState]):
         return Outlook(means, self.family.lowest(self.domain, means), total, ring)
 
     def _choose(self, points: Array, state: ThumbState, aims: Array, means: Array) -> int:
-        """Write the points of the rounds after ``points[0]``; the round of the last move."""
+        """Write the points of the rounds after ``points[0]``, and return the round of the last move."""
         n = len(aims)
         rounds = state.t + np.arange(1, n + 1)
         x = state.x
@@ -623,10 +622,10 @@ def check_window(window: int) -> int:
 
 
 def check_optional_window(window: int | None) -> int | None:
-    """Check the same, or None for all rounds."""
+    """Check a window; None means all rounds."""
     return None if window is None else check_window(window)
 
 
-# A rule is not inherited, so each class has it for itself.
+# A rule is not inherited, so it is set on each class.
 for _kind in (LastValue, MovingAverage, FollowTheLeader, Periodic, MinimumHold, DeadBand):
     _kind.rule = Thumb.twin  # pyright: ignore[reportAttributeAccessIssue]

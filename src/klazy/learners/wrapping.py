@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from klazy.base.checks import InvalidInput
+from klazy.base.checks import InvalidInput, instance
 from klazy.learners.base import Learner, S
 from klazy.movement import Movement
 from klazy.sets import ConvexSet
@@ -15,8 +15,7 @@ class Wrapper(Learner[S]):
 
     def _wrap(self, learner: Any, *, by_gradients: bool = False) -> None:
         """Check and store the learner inside; with ``by_gradients`` it must take gradients."""
-        if not isinstance(learner, Learner):
-            raise InvalidInput(f"learner must be a Learner such as GD(L2Ball(5), 1.0), got {learner!r}.")
+        instance(learner, "learner", Learner, "a Learner such as GD(L2Ball(5), 1.0)")
         if by_gradients and not learner.takes_gradients:
             raise InvalidInput(f"learner must take gradients, got {learner!r}. Leave out its family.")
         self._keep(learner=learner, domain=learner.domain, family=None if by_gradients else learner.family)
@@ -35,7 +34,7 @@ def move_learner(learner: Learner[Any], domain: ConvexSet) -> Learner[Any]:
     changes: dict[str, Any] = {}
     arguments: dict[str, Any] = learner._arguments()
     for name, value in arguments.items():
-        if isinstance(value, ConvexSet):
+        if name == "domain":
             changes[name] = domain
         elif isinstance(value, Learner):
             changes[name] = move_learner(value, domain)

@@ -37,12 +37,12 @@ class _Ball(ConvexSet):
 
     @property
     def middle(self) -> Array:
-        """The centre, as numbers."""
+        """The centre as an array."""
         return self._to_center(np.zeros(self.dim))
 
     @property
     def _size(self) -> float:
-        """The largest number that a point of the ball may hold; its rounding is what a projection cannot avoid."""
+        """The largest absolute coordinate of a point of the ball: projections are exact up to its rounding."""
         if self.center is None:
             return self.radius
         return self.radius + float(np.abs(self.center).max())
@@ -95,7 +95,7 @@ class L2Ball(_Ball):
         norm = np.sqrt(np.einsum("...i,...i->...", z, z))[..., None]
         kept = self.radius / np.maximum(norm, self.radius)
         largest = norm.item() if norm.size == 1 else norm.max(initial=0.0)
-        if largest == np.inf:  # its squares overflow, so far away is a point
+        if largest == np.inf:  # A point is so far away that its squares overflow.
             top = np.abs(z).max(axis=-1, keepdims=True)
             top = np.where(np.isinf(norm), top, 1.0)
             scaled = np.linalg.norm(z / top, axis=-1, keepdims=True)
@@ -281,7 +281,7 @@ class L1Ball(_Ball):
             start = z[i]
             if away != 0.0 and inward < 0.0:
                 pieces.append((inward, i, side, abs(away)))
-            elif away != 0.0:  # it pays to come back to the centre, and perhaps to go on to the other side
+            elif away != 0.0:  # Coming back to the centre pays, and perhaps going on to the other side.
                 side = -side
                 outward = -inward
                 start = v[i]
@@ -468,7 +468,7 @@ class Box(ConvexSet):
 
     def margin(self, y: Array) -> Array:
         beyond = np.maximum(self.lower - y, y - self.upper)
-        beyond = np.where(self.lower == self.upper, np.inf, beyond)  # such a coordinate cannot move
+        beyond = np.where(self.lower == self.upper, np.inf, beyond)  # A coordinate without room cannot move.
         return np.where((beyond >= 0.0).all(axis=-1), beyond.min(axis=-1), 0.0)
 
     def check_whole(self) -> None:
@@ -500,8 +500,9 @@ class Space(ConvexSet):
     r"""All of :math:`R^d`, for decisions without bounds.
 
     Projections change nothing, the diameter is infinite. All that is tuned to the size of a set, or goes to its cheapest point,
-    rejects it: ``argmin_linear``, ensembles and ``auto``, :class:`~klazy.Reluctant`, rules of thumb, optima and baselines that
-    look ahead. :class:`~klazy.contrib.CoinBetting` is made for it; descents with a sigma of your own play on it, too.
+    rejects it: ``argmin_linear``, ensembles and ``auto``, :class:`~klazy.contrib.Reluctant`, rules of thumb, optima and
+    baselines that look ahead. :class:`~klazy.contrib.CoinBetting` is made for it; descents with a sigma of your own play on it,
+    too.
 
     Parameters
     ----------

@@ -18,8 +18,8 @@ from klazy.sets.halfspaces import HalfSpaces
 from klazy.sets.separable import Separable
 
 TOLERANCE = 1e-9  # by how much a constraint may be violated, relative to its own size, by a point that counts as inside
-SHORTEST = 1e-10  # A search takes a move shorter than this share of the diameter for none.
-TURNS = 180  # directions in which a small picture of a set is drawn
+SHORTEST = 1e-10  # A search counts a move shorter than this share of the diameter as no move.
+OUTLINE_DIRECTIONS = 180  # directions in which a small picture of a set is drawn
 
 
 class ConvexSet(Config, ABC):
@@ -44,10 +44,13 @@ class ConvexSet(Config, ABC):
     cheap_lowest: bool = True
     # True if the set has a diameter; `check_bounded` rejects a set without one.
     bounded: bool = True
+    # True if points are shares of a total, so that what all coordinates have in common does not matter.
+    has_total: ClassVar[bool] = False
     # True if `nearest` is known to treat each coordinate by itself.
     separable: bool = False
 
     _rests_on: ClassVar[dict[str, str]] = {
+        "has_total": "nearest",
         "separable": "nearest",
         "margin": "nearest",
         "stability": "nearest",
@@ -291,7 +294,7 @@ class ConvexSet(Config, ABC):
         Returns
         -------
         ConvexSet or None
-            What is left; None if that is nothing, or no set with a projection of its own.
+            The rest of the set; None if it is empty, or has no projection of its own.
         """
         return None
 
@@ -587,13 +590,13 @@ class ConvexSet(Config, ABC):
         try:
             start = np.array2string(self.start, precision=4, threshold=8)
             picture = self._picture()
-        except ImportError:  # the projection's, which comes with an extra
+        except ImportError:  # The projection may need an extra that is not installed.
             return arguments + parts.paragraphs([f"{facts}."])
         return parts.row(arguments, picture) + parts.paragraphs([f"{facts}, start {start}."], "faint")
 
     def _picture(self) -> str:
         """Draw the set in the plane, with its start."""
-        return draw_outline(outline(self, TURNS), self.start) if self.dim == 2 else ""
+        return draw_outline(outline(self, OUTLINE_DIRECTIONS), self.start) if self.dim == 2 else ""
 
 
 def outline(domain: ConvexSet, turns: int = 720) -> Array:

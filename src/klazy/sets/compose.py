@@ -8,7 +8,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from klazy.base.checks import Array, InvalidInput, integer, positive
+from klazy.base.checks import Array, InvalidInput, filled_list, instance, integer, positive
 from klazy.kernels import codes
 from klazy.sets.balls import Box, L2Ball
 from klazy.sets.base import ConvexSet
@@ -381,7 +381,7 @@ class Intersection(ConvexSet):
         return x
 
     def _picture(self) -> str:
-        return ""  # where members hardly meet, their projections would take seconds
+        return ""  # A picture could take seconds where members hardly meet.
 
     def lowest(self, g: Array) -> Array:
         r"""Find a minimiser, where there is no closed form to within :math:`10^{-7} \|g\|` times the diameter.
@@ -423,7 +423,7 @@ def _all_known(parts: list[Part | None]) -> list[Part] | None:
 
 
 def _check_members(sets: object) -> tuple[ConvexSet, ...]:
-    members = tuple(sets) if isinstance(sets, Sequence) else ()
-    if not members or not all(isinstance(member, ConvexSet) for member in members):
-        raise InvalidInput(f"sets must be a list such as [Box(0, 1), Simplex(3)], got {sets!r}.")
+    members = filled_list(sets, "sets", "such as [Box(0, 1), Simplex(3)]")
+    for i, member in enumerate(members):
+        instance(member, f"sets[{i}]", ConvexSet, "a ConvexSet such as Simplex(3)")
     return members

@@ -13,10 +13,10 @@ from klazy.sets.separable import Separable
 
 INFINITE = 1e30  # what daqp takes for infinity
 EQUATION = 5  # daqp's code of an equation
-FAR = 1e8  # in sizes of the set: beyond that, rounding decides between points of the set anyway
+FAR = 1e8  # In sizes of the set: for points farther away rounding hides which point of the set is nearest.
 TIGHT = 1e-13  # the solver's tolerance, in sizes of the set
 AIM = 1e-14  # how far inside a ball a search aims, so that rounding does not put its point outside
-SEARCH = 200  # steps of a search; halving alone needs about 60
+SEARCH_STEPS = 200  # steps of a search; halving alone needs about 60
 
 
 class HalfSpaces(NamedTuple):
@@ -70,7 +70,7 @@ def project_onto(spaces: HalfSpaces, y: Array, middle: Array, size: float) -> Ar
     scaled = HalfSpaces(spaces.A, (spaces.b - spaces.A @ middle) / size, spaces.equal)
     x = _solve(scaled, target)
     if x is not None and distance > 1.0:
-        # The solver's point carries the rounding of `target`. Projected once more it carries its own only.
+        # The solver's point has the rounding errors of `target`. A second projection leaves only its own.
         x = _solve(scaled, x)
     if x is None:
         return None
@@ -207,7 +207,7 @@ def _search(path: _Path, guess: Array, center: Array, radius: float) -> Array:
     before = np.zeros(n)
     off = _beyond(best, center, radius)
     rows = np.arange(n)
-    for turn in range(SEARCH):
+    for turn in range(SEARCH_STEPS):
         u = path.respond(s, rows)
         beyond = _beyond(u, center, radius)
         inside = beyond <= AIM
@@ -222,7 +222,7 @@ def _search(path: _Path, guess: Array, center: Array, radius: float) -> Array:
         is_slow = (turn > 1) & (np.abs(beyond) > 0.75 * np.abs(off))
         is_usable = (low < secant) & (secant < high) & ~is_slow
         following = np.where(is_usable, secant, middle)
-        done |= (following <= low) | (following >= high)  # no number is left between the two ends
+        done |= (following <= low) | (following >= high)  # No float is left between the two ends.
         left = ~done
         if not left.any():
             break
@@ -234,7 +234,7 @@ def _search(path: _Path, guess: Array, center: Array, radius: float) -> Array:
 
 
 def _beyond(x: Array, center: Array, radius: float) -> Array:
-    """By how much the squared distance from the centre exceeds that of a sphere just inside the ball, in units of it."""
+    """Return by what share the squared distance from the centre exceeds that of a sphere just inside the ball."""
     ratio = _distance(x, center) / radius
     return (ratio - 1.0) * (ratio + 1.0) + AIM
 

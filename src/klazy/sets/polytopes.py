@@ -15,7 +15,7 @@ from klazy.sets.base import ConvexSet
 from klazy.sets.halfspaces import HalfSpaces, balance_on, project_onto
 from klazy.sets.separable import Separable
 
-MOST_BASES = 100_000  # beyond which vertices are not listed
+MOST_BASES = 100_000  # beyond this number vertices are not listed
 SAME_VERTEX = 1e-9  # relative to the set: two vertices that are closer are one
 SOLVER_TOLERANCES = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
 
@@ -68,7 +68,7 @@ class Polytope(ConvexSet):
 
     @cached_property
     def _unit_rows(self) -> tuple[Array, Array]:
-        """A and b with every row of A scaled to norm 1, so that the solvers' tolerances are distances; zero rows left out."""
+        """Return A and b with the rows of A scaled to norm 1, so that tolerances are distances; zero rows are left out."""
         norm = np.linalg.norm(self.A, axis=1)
         rows = (norm > 0) | (self.b < 0)
         norm = np.where(norm > 0, norm, 1.0)[rows]
@@ -76,7 +76,7 @@ class Polytope(ConvexSet):
 
     @cached_property
     def _size(self) -> float:
-        """The largest number on the right: solvers have absolute tolerances, so they work in units of it."""
+        """The largest number in b: solvers have absolute tolerances, so they work in units of it."""
         _, b = self._unit_rows
         return float(np.abs(b).max(initial=0.0)) or 1.0
 
@@ -151,14 +151,14 @@ class Polytope(ConvexSet):
 
     @cached_property
     def _vertices(self) -> Array | None:
-        """The vertices as exact as their solver finds them; None where there may be too many."""
+        """The vertices, as exact as the solver finds them; None where there may be too many."""
         A, b = self._unit_rows
         found = _list_vertices(A, b / self._size)
         return None if found is None else self._size * found
 
     @cached_property
     def _exact_vertices(self) -> Array | None:
-        """The vertices as exact as projections are."""
+        """The vertices, as exact as projections."""
         return None if self._vertices is None else self.nearest(self._vertices)
 
     def _vertex(self, g: Array) -> Array:

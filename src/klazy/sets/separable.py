@@ -11,7 +11,7 @@ import numpy as np
 from klazy.base.checks import Array
 from klazy.sets.totals import EPS
 
-ROOT_TURNS = 3000  # Most steps in a search for a root. Where a function jumps, halving goes to the last bit.
+ROOT_TURNS = 3000  # Most steps of a search for a root. Where a function jumps, it is halved to the last bit.
 
 
 @dataclass(frozen=True)
@@ -104,7 +104,7 @@ def share_total(objective: Separable, total: float, low: Array, high: Array) -> 
         tilt = _find_tilt(objective, total, low, high, respond)
     u = respond(tilt)
     free = (u > low) & (u < high) & (u != objective.x)
-    # These take what rounding left of the total.
+    # Free coordinates absorb the rounding error of the total.
     count = np.maximum(np.count_nonzero(free, axis=-1, keepdims=True), 1)
     rest = (total - u.sum(axis=-1, keepdims=True)) / count
     return np.clip(np.where(free, u + rest, u), low, high)

@@ -21,6 +21,7 @@ class _Shares(ConvexSet):
     """Base class of both simplices: a total between bounds."""
 
     usual_movement: ClassVar[str] = "tv"
+    has_total: ClassVar[bool] = True
     total: float
 
     @cached_property
@@ -39,6 +40,34 @@ class _Shares(ConvexSet):
         free = 2.0 * (v.max(axis=-1, keepdims=True) - v.min(axis=-1, keepdims=True))
         return capped_part(v, 0.0, np.where(x > low, -free, 0.0), np.where(x < high, free, 0.0))
 
+    @cached_property
+    def _free(self) -> Array:
+        """An array with 1.0 for every coordinate that can change, else 0.0."""
+        low, high = self._bounds
+        is_point = self.total in (low.sum(), high.sum())
+        free = np.where(low < high, 0.0 if is_point else 1.0, 0.0)
+        return free if free.sum() > 1.0 else np.zeros(self.dim)
+
+    def along(self, v: Array) -> Array:
+        inside = self._free * v
+        return inside - self._free * (inside.sum(axis=-1, keepdims=True) / max(1.0, self._free.sum()))
+
+    def erode(self, delta: float) -> ConvexSet | None:
+        low, high = self._bounds
+        count = max(1.0, float(self._free.sum()))
+        rim = (
+            delta * (1.0 - 1.0 / count) ** 0.5 * self._free
+        )  # Sides are not perpendicular to the plane of the total.
+        return self._within(low + rim, high - rim)
+
+    def _within(self, floor: Array, cap: Array) -> ConvexSet | None:
+        """Return the points of this total within other bounds; None if there are none."""
+        fits = (floor <= cap).all() and floor.sum() <= self.total <= cap.sum()
+        return CappedSimplex(self.dim, self.total, cap, floor) if fits else None
+
+    def half_spaces(self, near: Array) -> HalfSpaces:
+        return join([bound_by(*self._bounds), sum_to(self.total, self.dim)])
+
     def balance(self, objective: Separable) -> Array:
         return share_total(objective, self.total, *self._bounds)
 
@@ -49,10 +78,7 @@ class _Shares(ConvexSet):
 
     def cut(self, low: Array, high: Array) -> ConvexSet | None:
         floor, cap = self._bounds
-        floor = np.maximum(floor, low)
-        cap = np.minimum(cap, high)
-        fits = (floor <= cap).all() and floor.sum() <= self.total <= cap.sum()
-        return CappedSimplex(self.dim, self.total, cap, floor) if fits else None
+        return self._within(np.maximum(floor, low), np.minimum(cap, high))
 
     def nearest_whole(self, x: Array) -> Array:
         """Round to whole shares by largest remainders, which keep the total.
@@ -75,14 +101,15 @@ class _Shares(ConvexSet):
         return round_to_total(x, round(self.total))
 
     def count_units(self, gap: Array) -> int:
-        return round(float(np.abs(gap).sum())) // 2  # each leaves one place and enters another
+        return round(float(np.abs(gap).sum())) // 2  # Each unit leaves one coordinate and enters another.
 
     def take_units(self, gap: Array, m: int) -> Array:
         entering = share_units(np.maximum(gap, 0.0), m)
         leaving = share_units(np.maximum(-gap, 0.0), m)
         return entering - leaving
 
-    def _check_sizes(self, sizes: Array) -> None:
+    def check_whole(self) -> None:
+        sizes = np.concatenate(([self.total], *self._bounds))
         if not np.array_equal(sizes, np.trunc(sizes)):
             raise InvalidInput(f"Total, caps and floors must be integers, got {self!r}. Use smaller units.")
 
@@ -121,12 +148,6 @@ class Simplex(_Shares):
     def _share_out(self, y: Array) -> Array:
         return simplex_part(y, self.total)
 
-    def along(self, v: Array) -> Array:
-        return v - v.mean(axis=-1, keepdims=True)
-
-    def erode(self, delta: float) -> ConvexSet | None:
-        return CappedSimplex(self.dim, self.total, self.total).erode(delta)
-
     def lowest(self, g: Array) -> Array:
         vertex = np.zeros_like(g)
         np.put_along_axis(vertex, g.argmin(axis=-1)[..., None], self.total, axis=-1)
@@ -136,10 +157,6 @@ class Simplex(_Shares):
         off = np.abs(x.sum(axis=-1) - self.total)
         below = -x.min(axis=-1)
         return np.maximum(off, below) / self.total
-
-    def half_spaces(self, near: Array) -> HalfSpaces:
-        bounds = bound_by(np.zeros(self.dim), np.full(self.dim, self.total))
-        return join([bounds, sum_to(self.total, self.dim)])
 
     @cached_property
     def _bounds(self) -> tuple[Array, Array]:
@@ -160,9 +177,6 @@ class Simplex(_Shares):
 
     def margin(self, y: Array) -> Array:
         return vertex_margin(y, self.total) if self.dim > 1 else np.full(y.shape[:-1], np.inf)
-
-    def check_whole(self) -> None:
-        self._check_sizes(np.array([self.total]))
 
     def parameters(self) -> Array:
         return np.array([self.total])
@@ -254,27 +268,6 @@ class CappedSimplex(_Shares):
                 giver = next(givers)
         return u
 
-    @cached_property
-    def _free(self) -> Array:
-        """1.0 for every coordinate that can change, else 0.0."""
-        low, high = self._bounds
-        is_point = self.total in (low.sum(), high.sum())
-        free = np.where(low < high, 0.0 if is_point else 1.0, 0.0)
-        return free if free.sum() > 1.0 else np.zeros(self.dim)
-
-    def along(self, v: Array) -> Array:
-        inside = self._free * v
-        return inside - self._free * (inside.sum(axis=-1, keepdims=True) / max(1.0, self._free.sum()))
-
-    def erode(self, delta: float) -> ConvexSet | None:
-        low, high = self._bounds
-        count = max(1.0, float(self._free.sum()))
-        rim = delta * (1.0 - 1.0 / count) ** 0.5 * self._free  # a side leans against the plane of the total
-        low = low + rim
-        high = high - rim
-        fits = (low <= high).all() and low.sum() <= self.total <= high.sum()
-        return CappedSimplex(self.dim, self.total, high, low) if fits else None
-
     def lowest(self, g: Array) -> Array:
         low, high = self._bounds
         cheapest = np.argsort(g, axis=-1, kind="stable")  # ties are broken alike on every CPU
@@ -290,23 +283,17 @@ class CappedSimplex(_Shares):
         size = np.maximum(np.abs(low), np.abs(high)).sum() or 1.0
         return np.maximum(off, beyond) / size
 
-    def half_spaces(self, near: Array) -> HalfSpaces:
-        return join([bound_by(*self._bounds), sum_to(self.total, self.dim)])
-
     def farthest(self, center: Array) -> float:
         low, high = self._bounds
         chords = low + high - 2.0 * center  # slope of the chord over (x_i - c_i)^2 on [floor_i, cap_i]
         square = (low - center) @ (low - center) + chords @ (self.lowest(-chords) - low)
         return float(np.sqrt(max(0.0, square)))
 
-    def check_whole(self) -> None:
-        self._check_sizes(np.concatenate(([self.total], *self._bounds)))
-
     def parameters(self) -> Array:
         return np.concatenate(([self.total], *self._bounds))
 
 
 def _fill(room: Array, amount: float) -> Array:
-    """``amount`` poured into the coordinates in order, as much into each as it has room for."""
+    """Pour ``amount`` into the coordinates in order, as much into each as it has room for."""
     before = np.cumsum(room, axis=-1) - room
     return np.clip(amount - before, 0.0, room)

@@ -30,7 +30,7 @@ def simplex_part(v: Array, total: float) -> Array:
         excess = np.maximum(v - theta, 0.0)
         active = np.count_nonzero(excess, axis=-1, keepdims=True)
         following = theta + (excess.sum(axis=-1, keepdims=True) - total) / active
-        # A point among many is projected as it is alone, to the last digit.
+        # Finished points stay, so that each has the same digits as if it were projected alone.
         theta = np.where(found, theta, following)
         found = found | (active >= count)
         if found.all():
@@ -162,7 +162,7 @@ def fill_water(v: Array, total: float, low: Array, high: Array) -> Filled:
 
 
 def round_to_total(x: Array, total: int) -> Array:
-    """Round down, and give the units that the total then lacks to the largest remainders, of equals the first.
+    """Round down, then add the missing units where the remainders are largest, of equal ones first to the first.
 
     >>> round_to_total(np.array([3.6, 3.7, 2.7]), 10)
     array([3., 4., 3.])
@@ -175,6 +175,6 @@ def round_to_total(x: Array, total: int) -> Array:
 
 
 def share_units(units: Array, m: int) -> Array:
-    """Give out ``m`` units in proportion to ``units``, to none more than it has."""
+    """Distribute ``m`` units in proportion to ``units``, to none more than it has."""
     share = m / max(float(units.sum()), 1.0)
     return round_to_total(np.minimum(units * share, units), m)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-# Rounds of a running sum: its bends are wider than a four hundredth of the axis. From 10 000 on they are counted in thousands.
+# Points of a running sum, which are enough for its bends; and the rounds from which the axis counts thousands.
 CURVE_ROUNDS = 400
 THOUSANDS = 10_000
 # Values of x, about as many as the axis has dots; beyond that only extremes are drawn.
@@ -45,7 +45,7 @@ HATCHES = ("", "////", "\\\\\\\\", "xxxx", "----", "||||", "++++")
 # Numbers are written on at most this many bars, and upright on more than that many: a bar is narrower than its number.
 WRITTEN = 12
 UPRIGHT = 6
-# The share of the axis that bars take, the rest is for the gaps between groups; and the characters that fit below it.
+# The share of the axis that bars take (gaps between groups have the rest), and the characters that fit below it.
 GROUP_WIDTH = 0.84
 LABEL_LETTERS = 48
 # Labels on an axis of colours at most, and the ratio of values from which colours are logarithmic.
@@ -268,7 +268,7 @@ def _set_logarithmic(ax: "Axes", values: Sequence[float]) -> None:
 
 def _draw_marked(ax: "Axes", part: Lines, looks: Looks) -> None:
     """Draw the marked points, each with its x on the first side where no other point or number is."""
-    # There must be room for a number below the lowest point.
+    # Leave room for a number below the lowest point.
     ax.margins(y=0.16)
     ax.autoscale_view()
     taken = [72.0 / DPI * ax.transData.transform(point) for point in part.marked.values()]
@@ -338,7 +338,7 @@ def draw_bars(
             ax.errorbar(places[known], ((low + high) / 2.0)[known], ((high - low) / 2.0)[known], **style)
         if len(heights) <= WRITTEN:
             _write_values(ax, bars, 90.0 if len(heights) > UPRIGHT else 0.0)
-    # For the numbers.
+    # Room for the numbers.
     ax.margins(y=0.2 if UPRIGHT < len(heights) <= WRITTEN else 0.12)
     width = max(7, LABEL_LETTERS // max(1, len(groups)))
     ax.set_xticks(range(len(groups)), [fill(group, width, break_long_words=False) for group in groups])

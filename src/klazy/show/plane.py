@@ -244,9 +244,9 @@ def _write_names(
         places = point + (half + 0.05 * inch) * around
         outside = ((places - half < window[0]) | (places + half > window[1])).any(axis=1)
         away = np.linalg.norm(places[:, None] - points, axis=2).min(axis=1)
-        # Another point is nearer.
+        # Leave out places that are nearer to another point.
         strange = away < np.linalg.norm(places - point, axis=1) - 1e-6 * inch
-        # Below one is what the name would hide.
+        # A gap below one means that the name would hide something.
         gaps = (np.abs(busy - places[:, None]) / half).max(axis=2)
         order = np.lexsort((-gaps.min(axis=1), (gaps < 1.0).sum(axis=1), strange, outside))
         best = places[order[0]]

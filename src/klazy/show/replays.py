@@ -140,11 +140,11 @@ def name_points(ax: "Axes", points: dict[str, tuple[Any, float]], looks: Looks) 
     ax.autoscale_view()
     figure: Any = ax.figure
     low, high = ax.get_ylim()
-    height = 72.0 * figure.get_figheight() * 0.75  # the height of the axes, about, in points
+    height = 72.0 * figure.get_figheight() * 0.75  # the approximate height of the axes in points
     join = {"arrowstyle": "-", "linewidth": 0.4, "shrinkA": 0.0, "relpos": (0, 0.5)}
     text = {"fontsize": 7, "va": "center", "annotation_clip": False}
     names = sorted(points, key=lambda name: points[name][1])
-    places = spread([(points[name][1] - low) / (high - low) for name in names], LETTER / height)
+    places = space_apart([(points[name][1] - low) / (high - low) for name in names], LETTER / height)
     for name, place in zip(names, places, strict=True):
         colour = looks[name]["color"]
         line = join | {"color": colour}
@@ -152,10 +152,10 @@ def name_points(ax: "Axes", points: dict[str, tuple[Any, float]], looks: Looks) 
     ax.set_ylim(low, high)
 
 
-def spread(places: Sequence[float], gap: float) -> list[float]:
+def space_apart(places: Sequence[float], gap: float) -> list[float]:
     """Move ascending places apart to at least this gap, as little as that takes.
 
-    >>> [round(each, 2) for each in spread([0.0, 0.5, 0.52, 0.9], 0.1)]
+    >>> [round(each, 2) for each in space_apart([0.0, 0.5, 0.52, 0.9], 0.1)]
     [0.0, 0.46, 0.56, 0.9]
     """
     from scipy.optimize import isotonic_regression

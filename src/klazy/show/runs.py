@@ -37,14 +37,14 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-# Coordinates of a run at most, the last of them dashed, in the first colours again; and of several contenders.
+# At most this many coordinates are drawn of a run, where colours repeat as dashes, and of several contenders.
 LINES = 10
 COMPARED_LINES = 7
 # A bound that is larger than this many times the regret would press it flat.
 FLAT = 10.0
-# Of the largest length drawn, where lengths end and rounding begins.
+# Lengths below this share of the largest are rounding errors.
 LENGTH_ROUNDING = 1e-12
-# Rounds: the stems of more would be one area.
+# In rounds: more stems would merge into one area.
 STEMS = 150
 # The set on which the lower bound is played.
 SEGMENT = (-1.0, 1.0)
@@ -340,7 +340,7 @@ def draw_phases(k: int, T: int) -> "Figure":
     """
     figure, axes = make_axes(3.2, WIDE, ncols=3)
     t = np.arange(1, T + 1)
-    # All three differ in the second phase.
+    # In the second phase all three rules differ.
     row = min(T, k + max(2, k // 2))
     rules = {
         "GD": (t, r"$x_{t+1}=\Pi(x_t-g_t/\sigma)$"),
@@ -352,7 +352,7 @@ def draw_phases(k: int, T: int) -> "Figure":
     starts = t[:: k * -(-T // (6 * k))]
     for ax, (label, (anchors, rule)) in zip(axes, rules.items(), strict=True):
         ax.barh(t, t - anchors + 1, 0.84, anchors - 0.5, color=looks[label]["color"], alpha=0.75)
-        # The legend's colour is that of no panel.
+        # The legend is grey, because each panel has a colour of its own.
         ax.fill([], [], color=GREY, label="gradients that are added up")
         # White lines cut the bars into gradients.
         ax.vlines(np.arange(1.5, T), 0.5, T + 0.5, color="white", linewidth=0.6)

@@ -41,7 +41,7 @@ OWN_LOOKS = {
 }
 SLACKS: tuple[str, ...] = ("d", "v", "^", "<")
 FURTHER: tuple[str, ...] = ("P", "*", ">", "h", "p", "X", "8", "D", "H")
-# Not yellow, a thin line of which is faint on paper.
+# Yellow is left out: thin yellow lines are hard to see on paper.
 FREE = (GREEN, RED, SKY, PURPLE, BLUE, ORANGE, GREY, BROWN)
 Looks = dict[str, dict[str, Any]]
 
@@ -173,7 +173,7 @@ def make_svg(figure: "Figure", name: str) -> bytes:
     layout = figure.get_layout_engine()
     if layout is not None:
         layout.execute(figure)
-        # Each file would lay it out again.
+        # Otherwise each file would be laid out anew.
         figure.set_layout_engine("none")
     dpi = figure.dpi
     file = BytesIO()

@@ -14,7 +14,7 @@ from klazy.learners.base import check_slack
 from klazy.learners.presets import meta_rate, sigma_grid
 from klazy.learners.sader import harmonic_prior
 
-_LARGEST_FACTOR = 1e50  # the bounds multiply up to five such numbers, and a horizon
+_LARGEST_FACTOR = 1e50  # Bounds multiply up to five such numbers and a horizon.
 
 
 def sigma_star(T: int, G: float, R: float, P: float, move_cost: float = 1.0) -> float:

@@ -18,7 +18,7 @@ from klazy.base.checks import Array, InvalidInput
 from klazy.base.options import explain_arguments
 from klazy.game.regret import check_comparator, regret
 from klazy.game.trace import Trace, check_from_start
-from klazy.learners import Delayed, Leader, Learner, Reluctant, SAder
+from klazy.learners import Leader, Learner, Reluctant, SAder
 from klazy.learners.better import BetterOfTwo
 from klazy.theory.bounds import order_feedback
 from klazy.theory.diagnosis import compare_with_hints, find_rising_sigmas, list_states, normals_of, phases_of
@@ -145,7 +145,7 @@ def certify(trace: Trace, u: ArrayLike) -> Certificate:
     g = trace.gradients()
     u = check_comparator(u, trace, learner.domain)
     smoothed = find_smoothed(trace, u)
-    if isinstance(learner, Delayed):
+    if learner.takes_delays:
         return _bound_delayed(learner, trace, x[:-1], g, u, smoothed)
     return bound_run(learner, trace.switching, x, g, u, smoothed, trace.hints)
 
@@ -157,15 +157,15 @@ def find_smoothed(trace: Trace, u: Array) -> Array:
     return curves.dynamic + curves.switching
 
 
-def _bound_delayed(
-    learner: Delayed, trace: Trace, x: Array, g: Array, u: Array, smoothed: Array
-) -> Certificate:
+def _bound_delayed(learner: Any, trace: Trace, x: Array, g: Array, u: Array, smoothed: Array) -> Certificate:
     """Bound a delayed run by the bounds of the learner inside, in the order of arrival, and the cost of lateness."""
     order = order_feedback(trace.kept.get("delays", np.zeros(len(g))))
     s = order.rounds
     z = np.array([state.x for state in list_states(learner.learner, g[s])])
     size = np.linalg.norm(g, axis=1)
-    come = np.searchsorted(order.ends, np.arange(len(g)), side="right")  # feedback by the end of each round
+    come = np.searchsorted(
+        order.ends, np.arange(len(g)), side="right"
+    )  # how much feedback has come by the end of each round
     inner = None
     if len(s):
         nothing = np.zeros(len(s))
@@ -188,7 +188,7 @@ def _bound_delayed(
 
 
 def _at(curve: Array, come: np.ndarray) -> Array:
-    """Return a running sum over feedback at the end of every round."""
+    """Return the value of a running sum over feedback at the end of every round."""
     return np.concatenate(([0.0], curve))[come]
 
 
@@ -200,12 +200,12 @@ def _sum_up(each: Array, come: np.ndarray) -> Array:
 def bound_run(
     learner: Any, two: Array, x: Array, g: Array, u: Array, smoothed: Array, hints: Array | None = None
 ) -> Certificate:
-    """Bound the regret of a learner that played x, the point after the last included, saw g, and paid ``two`` for moving."""
+    """Bound the regret of a learner that played x (T + 1 points), saw the gradients g, and paid ``two`` for moving."""
     surprise, h = compare_with_hints(x, g, hints)
-    told = surprise + h[1:]  # what the step was made from
+    received = surprise + h[1:]  # what the learner saw
     sigma = find_rising_sigmas(learner, surprise)
     before = _shift_back(sigma)
-    form = CERTIFIED_FORMS[learner.form](learner, x, told, sigma)
+    form = CERTIFIED_FORMS[learner.form](learner, x, received, sigma)
     used = form.used
     size = np.linalg.norm(surprise, axis=1)
     delta = np.linalg.norm(np.diff(x, axis=0), axis=1)
@@ -241,7 +241,7 @@ class _Form(NamedTuple):
 
 
 def _shift_back(sigma: Array) -> Array:
-    """sigma_{t-1}, with sigma_0 = sigma_1."""
+    """Return sigma_{t-1}, with sigma_0 = sigma_1."""
     return np.concatenate((sigma[:1], sigma[:-1]))
 
 
@@ -289,7 +289,7 @@ def _price_jumps(form: _Form, x: Array, u: Array, sigma: Array) -> Array:
 def _check_certified(trace: Trace) -> Learner[Any]:
     """Return the learner of a run, or reject one without a certificate."""
     learner: Any = trace.source
-    inner = learner.learner if isinstance(learner, Delayed) else learner
+    inner = learner.learner if learner.takes_delays else learner
     if inner.form not in CERTIFIED_FORMS:
         message = f"{type(learner).__name__} has no certificate."
         if hasattr(learner, "name_accounts"):
@@ -356,8 +356,8 @@ def certify_experts(trace: Trace) -> ExpertCertificate:
     r"""Bound what an ensemble cost more than each of its experts (Theorem 8, live).
 
     For a fixed rate the bound is :math:`\ln(1/\pi_i)/\beta + \beta \sum_t v_t`; the page Ensembles has it for the self-tuned
-    rates, and for a :class:`~klazy.Leader` with its guard. Only norms with one weight are covered, for others have neither. For
-    a :class:`~klazy.contrib.BetterOfTwo` it is the bound stated there.
+    rates, and for a :class:`~klazy.contrib.Leader` with its guard. Only norms with one weight are covered, for others have
+    neither. For a :class:`~klazy.contrib.BetterOfTwo` it is the bound stated there.
 
     Parameters
     ----------
@@ -411,7 +411,7 @@ def certify_experts(trace: Trace) -> ExpertCertificate:
 
 
 def _read_lost(learner: SAder, trace: Trace, last: float) -> Array:
-    """Read from the next rate what the weights of a self-tuned ensemble had lost after every round."""
+    """Return what the weights of a self-tuned ensemble had lost after every round; the next rate tells."""
     rates = trace.beta[1:]
     earlier = np.divide(math.log(len(learner.experts)), rates, out=np.zeros(len(rates)), where=rates > 0.0)
     return np.append(earlier, last)
@@ -429,11 +429,12 @@ def _excess(learner: SAder, trace: Trace, lost: Array) -> Array:
     r = trace.spread
     d = trace.diameter
     beta = trace.beta
-    if not isinstance(learner.beta, str):
+    if not learner.is_self_tuned:
         v = r**2 / 8.0 + weight * d * r / 4.0
-        return doubt / learner.beta + learner.beta * np.cumsum(v)[:, None]
+        rate = float(learner.beta)
+        return doubt / rate + rate * np.cumsum(v)[:, None]
     live = beta > 0.0
-    # Until the experts differ, but perhaps in the last round.
+    # The bound while all experts have lost the same.
     bound = np.repeat(np.cumsum(r + weight * d)[:, None], len(doubt), axis=1)
     if not live.any():
         return bound
@@ -446,7 +447,7 @@ def _excess(learner: SAder, trace: Trace, lost: Array) -> Array:
 
 
 class Reluctance(NamedTuple):
-    """A run of :class:`~klazy.Reluctant` and its bounds. :func:`~klazy.theory.certify_reluctance` makes it.
+    """A run of :class:`~klazy.contrib.Reluctant` and its bounds. :func:`~klazy.theory.certify_reluctance` makes it.
 
     Parameters
     ----------
@@ -474,7 +475,7 @@ class Reluctance(NamedTuple):
 
 @explain_arguments
 def certify_reluctance(trace: Trace, u: ArrayLike) -> Reluctance:
-    r"""Bound what a run of :class:`~klazy.Reluctant` paid for moving, and its regret.
+    r"""Bound what a run of :class:`~klazy.contrib.Reluctant` paid for moving, and its regret.
 
     With the forecast :math:`\hat g_t` after round t, :math:`p_t` the price of a unit of movement
     (:math:`\lambda / H`, or :math:`\lambda / (H t)` without a window) and D the diameter of the set,
@@ -487,8 +488,9 @@ def certify_reluctance(trace: Trace, u: ArrayLike) -> Reluctance:
               + \sum_{t>1} \Bigl( p_{t-1}\, m(u_t - x_t) + \langle g_t - \hat g_{t-1}, x_t - u_t \rangle \Bigr)
 
     for every sequence u of points of the set, however much it moves, and for any forecasts, those of hints included. The
-    proof is on the page Theory. It needs a movement that obeys the triangle inequality, so no :class:`~klazy.SwitchFee`,
-    :class:`~klazy.SquaredMovement` or :class:`~klazy.contrib.ImpactMovement`, and a price above zero.
+    proof is on the page Theory. It needs a movement that obeys the triangle inequality, so no
+    :class:`~klazy.contrib.SwitchFee`, :class:`~klazy.contrib.SquaredMovement` or
+    :class:`~klazy.contrib.ImpactMovement`, and a price above zero.
 
     Parameters
     ----------

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from klazy.game.trace import Trace
     from klazy.show import Figure
 
-STILL = 1e-12  # relative to the set's size, a step below this is none
-SELDOM = 0.02  # a share of the rounds
+STILL = 1e-12  # A step below this share of the set's size counts as none.
+SELDOM = 0.02  # as a share of the rounds
 
 
 @dataclass(frozen=True, eq=False)

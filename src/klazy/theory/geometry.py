@@ -67,7 +67,7 @@ def step_picture(learner: Learner[Any], g: ArrayLike, t: int) -> Figure:
 
 def _check(learner: Any, g: ArrayLike, t: int) -> Array:
     """Return g_1, ..., g_t, or reject what cannot be drawn."""
-    if not isinstance(learner, Learner) or learner.form != "anchored":
+    if getattr(learner, "form", None) != "anchored":
         raise InvalidInput(f"learner must be a GD, LazyGD, KLazyGD or KLazyFTRL, got {learner!r}.")
     if learner.domain.dim != 2:
         raise InvalidInput(f"learner.domain must have dimension 2, got {learner.domain.dim}.")

@@ -127,7 +127,7 @@ def resonance(learner: Descent[Any], lengths: Sequence[int] | None = None, flips
     Compared with greedy, phases of 100 hurt most: ...
     Compared with greedy, phases of 200 hurt least: ...
     """
-    if not isinstance(learner, Descent):
+    if not hasattr(learner, "sigma"):
         example = "KLazyGD(L2Ball(2), 5.0, k=50)"
         raise InvalidInput(f"learner must have a sigma, as {example} does, got {learner!r}.")
     chosen = np.unique(np.geomspace(1, 2000, 60).astype(int))

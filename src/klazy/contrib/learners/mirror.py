@@ -16,7 +16,7 @@ from klazy.kernels import codes
 from klazy.learners.base import Descent
 from klazy.learners.memory import Memory, check_memory
 from klazy.schedules import Schedule
-from klazy.sets import CappedSimplex, ConvexSet, Simplex
+from klazy.sets import ConvexSet
 from klazy.sets.totals import Filled, fill_water
 
 # A coordinate that starts at zero counts as this share of the total, so that it has a logarithm.
@@ -108,8 +108,8 @@ class Entropy(Geometry):
             )
         self._keep(floor=floor)
 
-    def check(self, domain: ConvexSet) -> None:
-        if not isinstance(domain, Simplex | CappedSimplex):
+    def check(self, domain: Any) -> None:
+        if not domain.has_total:
             raise InvalidInput(f"Entropy needs a Simplex or CappedSimplex, got {domain!r}. Use MemoryGD.")
         lowest = np.min(getattr(domain, "floor", 0.0))
         if lowest < 0.0:

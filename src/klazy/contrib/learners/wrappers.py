@@ -9,7 +9,18 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from klazy.base.checks import Array, InvalidInput, integer, non_negative, number, positive, rows, size, vector
+from klazy.base.checks import (
+    Array,
+    InvalidInput,
+    instance,
+    integer,
+    non_negative,
+    number,
+    positive,
+    rows,
+    size,
+    vector,
+)
 from klazy.families import Family, Linear
 from klazy.learners.base import Learner, check_domain, check_start
 from klazy.learners.wrapping import Wrapper
@@ -338,8 +349,7 @@ class LongTerm(Wrapper[LongTermState]):
     ) -> None:
         self._wrap(learner, by_gradients=True)
         known = Linear() if constraint is None else constraint
-        if not isinstance(known, Family):
-            raise InvalidInput(f"constraint must be a Family such as Quadratic(), got {constraint!r}.")
+        instance(known, "constraint", Family, "a Family such as Quadratic()")
         known.check(learner.domain.dim)
         values = vector(row, "row", learner.domain.dim)
         if known.positive and not (values > 0.0).all():
