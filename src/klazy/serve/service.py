@@ -12,11 +12,10 @@ from starlette.requests import Request
 
 from klazy.base.checks import InvalidInput
 from klazy.learners import Learner
-from klazy.live.inspection import describe_agent
+from klazy.live.inspection import Tallies, describe_agent
 from klazy.live.state import AgentState
 from klazy.live.store import StoreFailed, open_store
 from klazy.live.stored import StoredAgent
-from klazy.live.tally import Tallies
 from klazy.serve.access import WRONG_RATE, Grant, RateLimiter, TokenCache
 from klazy.serve.metrics import Metrics
 from klazy.serve.problems import SOON, Problem, refuse_deleted
