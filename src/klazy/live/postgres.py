@@ -210,16 +210,16 @@ class PostgresStore(Store):
                         f"{self.path} has not answered for {store.PATIENCE:g} seconds ({lost}).{doubt}"
                     ) from None
             except DatabaseError as failed:
-                if _read_error(failed, "C") == _UNIQUE_VIOLATION:
-                    raise TakenError from None
                 raise self._explain(failed) from failed
             is_repeated = True
             time.sleep(PAUSE)
 
-    def _explain(self, failed: DatabaseError) -> StoreFailed:
-        """Turn an error of PostgreSQL into one sentence."""
+    def _explain(self, failed: DatabaseError) -> Exception:
+        """Turn an error of PostgreSQL into one sentence, or into :class:`TakenError`."""
         code = _read_error(failed, "C")
         message = _read_error(failed, "M")
+        if code == _UNIQUE_VIOLATION:
+            return TakenError()
         if code in _WAITED:
             return StoreFailed(
                 f"{self.path} is busy: another process has used the agent for {store.PATIENCE:g} seconds."
@@ -345,9 +345,6 @@ class PostgresStore(Store):
 
     def touch(self) -> None:
         self.transact(lambda: self._run("UPDATE about SET agents = agents"))
-
-    def has_changed(self) -> bool:
-        return True
 
     def insert(self, table: str, rows: Sequence[Values]) -> None:
         if rows:

@@ -17,7 +17,7 @@ from typing import Any
 from klazy.base.checks import InvalidInput, file_path
 from klazy.live import schema, store
 from klazy.live.records import Row
-from klazy.live.store import Result, Store, StoreFailed, TakenError, Values
+from klazy.live.store import Store, StoreFailed, TakenError, Values
 
 # The levels of PRAGMA synchronous.
 SYNCHRONOUS = {"always": "FULL", "batch": "NORMAL"}
@@ -195,8 +195,10 @@ class SqliteStore(Store):
 
     # Errors
 
-    def _explain(self, failed: Exception) -> StoreFailed:
-        """Turn an error of SQLite into one sentence."""
+    def _explain(self, failed: Exception) -> Exception:
+        """Turn an error of SQLite into one sentence, or into :class:`TakenError`."""
+        if isinstance(failed, sqlite3.IntegrityError):
+            return TakenError()
         code = getattr(failed, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT) & 0xFF
         if code == sqlite3.SQLITE_NOTADB:
             return StoreFailed(
@@ -235,21 +237,12 @@ class SqliteStore(Store):
         except _FAILURES as failed:
             raise self._explain(failed) from failed
 
-    def transact(self, work: Callable[[], Result], row: Values | None = None) -> Result:
-        try:
-            with self.together():
-                return work()
-        except sqlite3.IntegrityError:
-            raise TakenError from None
-
     @contextmanager
     def together(self) -> Iterator[None]:
         self.require_writer()
         try:
             with self._transaction("BEGIN IMMEDIATE"):
                 yield
-        except sqlite3.IntegrityError:
-            raise
         except _FAILURES as failed:
             raise self._explain(failed) from failed
 
@@ -284,9 +277,6 @@ class SqliteStore(Store):
         self._data_version = version
         return changed
 
-    def lock_agents(self, agents: Sequence[int]) -> None:
-        """Do nothing: a transaction that writes locks the file."""
-
     def number_agents(self, names: Sequence[str]) -> int:
         """Count agents, because a damaged page may hide one, or an index lose a name."""
         ask = self._execute
@@ -311,8 +301,6 @@ class SqliteStore(Store):
             if found.st_ino != self._inode or found.st_dev != self._device or self.idle:
                 self.require_writer()
             self._execute(_INSERT, row)
-        except sqlite3.IntegrityError:
-            raise TakenError from None
         except _FAILURES as failed:
             raise self._explain(failed) from failed
         except OSError:

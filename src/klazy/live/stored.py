@@ -19,20 +19,8 @@ import numpy as np
 from klazy.base.checks import Array, InvalidInput, real_array
 from klazy.kernels import codes
 from klazy.learners import Learner
+from klazy.live import records
 from klazy.live.guards import Guards
-from klazy.live.records import (
-    AGENT_SHIFT,
-    NUMBER_TYPE,
-    RESTORE,
-    ROUND,
-    AgentRow,
-    Record,
-    Row,
-    Snapshot,
-    check_id,
-    checksum_row,
-    read_numbers,
-)
 from klazy.live.rows import RowSpec
 from klazy.live.state import AgentState, OtherMachine, Overtaken, RoundOutcome, warn_of_another_machine
 from klazy.live.store import Store, TakenError, open_store
@@ -46,8 +34,8 @@ SNAPSHOT_CALLS = 100
 MACHINE_ROUNDING = 1e-9
 NAME_BYTES = 200
 
-_CHECKSUM = Row._fields.index("checksum")
-MakeRecord = Callable[..., Record | None]
+_CHECKSUM = records.Row._fields.index("checksum")
+MakeRecord = Callable[..., records.Record | None]
 
 
 class StoredAgent:
@@ -63,7 +51,7 @@ class StoredAgent:
     def __init__(
         self,
         store: Store,
-        agent: AgentRow,
+        agent: records.AgentRow,
         keep: int | timedelta | None = None,
         learner: Learner[Any] | None = None,
     ) -> None:
@@ -72,7 +60,7 @@ class StoredAgent:
         self.keep = keep
         # The learner that the agent should have; one that is equal to it is not built again.
         self._learner = learner
-        self._base = agent.id << AGENT_SHIFT
+        self._base = agent.id << records.AGENT_SHIFT
         self.n = 0
         self.last: int | None = None
         # A stale state was interrupted while a round was applied, and must be read again.
@@ -109,7 +97,7 @@ class StoredAgent:
                 record = make(self.state, id=id)
                 if record is None:
                     return self.state.x
-                if self.state.deleted and record.kind != RESTORE:
+                if self.state.deleted and record.kind != records.RESTORE:
                     raise InvalidInput(
                         f"The agent {self.agent.name!r} was deleted. Restore it with agent.restore()."
                     )
@@ -145,10 +133,10 @@ class StoredAgent:
 
     def _recall(self, id: str) -> Array | None:
         row = self.store.find_round(self.agent.id, id) if id else None
-        return None if row is None else read_numbers(row.decision)
+        return None if row is None else records.read_numbers(row.decision)
 
     def compute(
-        self, record: Record, outcome: RoundOutcome | None = None
+        self, record: records.Record, outcome: RoundOutcome | None = None
     ) -> tuple[RoundOutcome, tuple[Any, ...]]:
         """Compute what a record leads to, unless that is known, and its row, with the checksum of the record before it."""
         kind, numbers, id, note, values, _ = record
@@ -168,7 +156,7 @@ class StoredAgent:
             outcome.acted or None,
             note or None,
         )
-        return outcome, (*row, checksum_row(row), self.last)
+        return outcome, (*row, records.checksum_row(row), self.last)
 
     def apply(self, outcome: RoundOutcome, row: Sequence[Any]) -> None:
         """Apply a record that is in the store."""
@@ -193,14 +181,14 @@ class StoredAgent:
         else:
             self.replay(self.store.read_records(self.agent.id, self.n))
 
-    def _has_seen(self, snapshot: Snapshot) -> bool:
+    def _has_seen(self, snapshot: records.Snapshot) -> bool:
         """Return True if the store still has what this agent has seen; a database may be restored under it."""
         if self.last is None:
             return snapshot.n == self.n
         key = self.key - 1
         return self.store.find_checksums([key]).get(key) == self.last
 
-    def begin(self, snapshot: Snapshot, rows: Sequence[Row]) -> Sequence[Row]:
+    def begin(self, snapshot: records.Snapshot, rows: Sequence[records.Row]) -> Sequence[records.Row]:
         """Begin with the state of a snapshot; return the records after it.
 
         ``rows`` has these, and in front of them the record before the snapshot, unless it was pruned.
@@ -222,7 +210,7 @@ class StoredAgent:
         self.is_stale = False
         return rows
 
-    def replay(self, rows: Iterable[Row]) -> None:
+    def replay(self, rows: Iterable[records.Row]) -> None:
         """Compute and apply records of the store. Each must give the decision made then, up to rounding on another machine."""
         differs = False
         for row in rows:
@@ -240,7 +228,7 @@ class StoredAgent:
             warnings.warn(f"{self.agent.name!r} in {self.store.path}: {words}.", OtherMachine, stacklevel=5)
 
     def _is_near(self, x: Array, decision: bytes) -> bool:
-        made = np.frombuffer(decision, NUMBER_TYPE)
+        made = np.frombuffer(decision, records.NUMBER_TYPE)
         if len(made) != len(x):
             return False
         return bool(np.abs(made - x).max() <= MACHINE_ROUNDING * self.state.learner.domain.scale)
@@ -257,11 +245,11 @@ class StoredAgent:
         copied.state = self.state.copy()
         return copied
 
-    def make_snapshot(self) -> Snapshot:
+    def make_snapshot(self) -> records.Snapshot:
         """Describe the present state."""
         state = self.state
         about = json.dumps(state.describe_state())
-        return Snapshot(self.key, state.t, time(), state.hitting, state.switching, about, 0)
+        return records.Snapshot(self.key, state.t, time(), state.hitting, state.switching, about, 0)
 
     def snapshot_if_due(self) -> None:
         """Store the present state if many rounds would have to be replayed without it."""
@@ -318,7 +306,9 @@ def close_agents(store: Store, agents: Sequence[StoredAgent]) -> None:
         store.close()
 
 
-def rebuild_agent(agent: AgentRow, snapshot: Snapshot, learner: Learner[Any] | None = None) -> AgentState:
+def rebuild_agent(
+    agent: records.AgentRow, snapshot: records.Snapshot, learner: Learner[Any] | None = None
+) -> AgentState:
     """Return the state of an agent at a snapshot, with ``learner`` if that is the agent's."""
     data = json.loads(agent.configuration) | json.loads(snapshot.about)
     state = AgentState.from_dict(data, is_trusted=True, learner=learner)
@@ -387,7 +377,7 @@ def _check_keep(keep: Any) -> None:
 
 def find_or_create(
     store: Store, names: Sequence[str], start: Callable[[], AgentState] | None
-) -> list[AgentRow]:
+) -> list[records.AgentRow]:
     """Find the agents of these names; create those that are missing, all with the state that ``start`` returns."""
     # Another process may create some of them meanwhile; then those that are still missing are tried again.
     while True:
@@ -410,7 +400,7 @@ def find_or_create(
 
 def revive_agent(
     store: Store,
-    agent: AgentRow,
+    agent: records.AgentRow,
     keep: int | timedelta | None = None,
     learner: Learner[Any] | None = None,
 ) -> StoredAgent:
@@ -461,7 +451,9 @@ def _require_same(
 class StoredFleet:
     """Agents of a store that have one learner."""
 
-    def __init__(self, store: Store, agents: Sequence[AgentRow], learner: Learner[Any] | None) -> None:
+    def __init__(
+        self, store: Store, agents: Sequence[records.AgentRow], learner: Learner[Any] | None
+    ) -> None:
         self.store = store
         self.names = tuple(agent.name for agent in agents)
         self.members = [StoredAgent(store, agent) for agent in agents]
@@ -480,7 +472,7 @@ class StoredFleet:
 
     def update(self, g: Array, which: np.ndarray, id: str | int | None, retry: bool) -> Array:
         """End the rounds of the agents ``which``; return their next points."""
-        text = "" if id is None else check_id(id)
+        text = "" if id is None else records.check_id(id)
         while True:
             if any(member.is_stale for member in self.members):
                 self.reload()
@@ -523,7 +515,7 @@ class StoredFleet:
         for member, t, gradient, form, point, hit, moved in numbers:
             outcome = RoundOutcome(t, form, None, None, point, hit, moved)
             outcomes.append(outcome)
-            rows.append(member.compute(Record(ROUND, gradient, id), outcome)[1])
+            rows.append(member.compute(records.Record(records.ROUND, gradient, id), outcome)[1])
         if len(rows) == 1:
             self.store.append(rows[0])
         else:
@@ -545,7 +537,7 @@ class StoredFleet:
                 f"Some of these agents know the id {id!r}, others do not. "
                 "Use another id, or update only the agents that know it."
             )
-        return np.array([read_numbers(row.decision) for row in rows]) if rows else None
+        return np.array([records.read_numbers(row.decision) for row in rows]) if rows else None
 
     # History
 
@@ -628,7 +620,7 @@ def open_fleet(
         raise
 
 
-def _find_alike(store: Store, learner: Learner[Any] | None) -> list[AgentRow]:
+def _find_alike(store: Store, learner: Learner[Any] | None) -> list[records.AgentRow]:
     """Return all agents that can play in the fleet of a learner, by default that of the first of them."""
     found = []
     for agent in store.list_agents():

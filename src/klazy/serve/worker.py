@@ -18,17 +18,7 @@ from typing import Any, NamedTuple, cast
 
 from klazy.base.checks import Array, InvalidInput
 from klazy.learners.base import count_numbers
-from klazy.live.records import (
-    AGENT_SHIFT,
-    WAITS,
-    AgentRow,
-    Record,
-    Row,
-    Snapshot,
-    check_id,
-    read_feedback,
-    read_numbers,
-)
+from klazy.live import records
 from klazy.live.rows import Dropped
 from klazy.live.state import AgentState, Overtaken
 from klazy.live.store import Store, StoreFailed, TakenError
@@ -66,7 +56,7 @@ class RoundRequest:
         """Whether a round is over after it; feedback of an earlier round leaves the present one open."""
         return self.round is None
 
-    def make_record(self, state: AgentState, id: str) -> Record:
+    def make_record(self, state: AgentState, id: str) -> records.Record:
         """Make the record of the round."""
         if self.gives_up:
             return state.record_given_up(self.round, id)
@@ -108,7 +98,7 @@ class Bulk:
     is_careful: bool
     agents: dict[str, StoredAgent] = field(default_factory=dict)
     rows: list[tuple[Any, ...]] = field(default_factory=list)
-    ids: dict[tuple[int, str], Row] = field(default_factory=dict)
+    ids: dict[tuple[int, str], records.Row] = field(default_factory=dict)
     results: list[RoundResult] = field(default_factory=list)
     # The agents that are due for a snapshot.
     due: set[int] = field(default_factory=set)
@@ -130,23 +120,23 @@ class Bulk:
     def append(self, row: tuple[Any, ...]) -> None:
         """Keep the row of a round."""
         self.rows.append(row)
-        found = Row(*row[:-1])
+        found = records.Row(*row[:-1])
         if found.id:
-            self.ids[found.key >> AGENT_SHIFT, found.id] = found
+            self.ids[found.key >> records.AGENT_SHIFT, found.id] = found
 
-    def find_round(self, agent: int, id: str) -> Row | None:
+    def find_round(self, agent: int, id: str) -> records.Row | None:
         """Return the round of this id, if it is known."""
         return self.ids.get((agent, id)) or self.store.find_round(agent, id)
 
-    def put_snapshots(self, snapshots: list[Snapshot], _: object) -> None:
+    def put_snapshots(self, snapshots: list[records.Snapshot], _: object) -> None:
         """Note that a snapshot is due once the rounds are committed."""
-        self.due.update(snapshot.key >> AGENT_SHIFT for snapshot in snapshots)
+        self.due.update(snapshot.key >> records.AGENT_SHIFT for snapshot in snapshots)
 
 
 class Seen(NamedTuple):
     """How far an agent was when a round of it was acknowledged: its next record, and the checksum of the last one."""
 
-    agent: AgentRow
+    agent: records.AgentRow
     key: int
     last: int | None
     t: int
@@ -407,7 +397,7 @@ class RoundWorker:
         return result
 
     def _end(self, agent: StoredAgent, request: RoundRequest, bulk: Bulk | None) -> RoundResult:
-        id = "" if request.id is None else check_id(request.id)
+        id = "" if request.id is None else records.check_id(request.id)
         state = agent.state
         # A store finds out itself that it knows an id.
         is_known = bulk is not None and id != "" and bulk.knows(agent, id)
@@ -451,10 +441,10 @@ class RoundWorker:
         row = agent.store.find_round(agent.agent.id, id) if id else None
         if row is None:
             return None
-        x = read_numbers(row.decision)
-        feedback = read_feedback(row)
+        x = records.read_numbers(row.decision)
+        feedback = records.read_feedback(row)
         # Late feedback does not end the round.
-        has_ended = feedback is None or feedback[0] == WAITS
+        has_ended = feedback is None or feedback[0] == records.WAITS
         return RoundResult(row.t + has_ended, x, agent.state.spec.name(x), repeated=True)
 
     def go_on(self, bulk: Bulk) -> None:
