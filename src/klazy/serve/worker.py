@@ -482,7 +482,8 @@ class RoundWorker:
         for name, agent in bulk.agents.items():
             agent.store = self.store
             if agent.agent.id in bulk.due:
-                agent.take_snapshot()
+                agent.saved = -1
+                agent.take_snapshots()
             self._remember(name, agent)
         return bulk.results
 
