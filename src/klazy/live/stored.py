@@ -21,7 +21,6 @@ from klazy.base.checks import Array, InvalidInput, real_array
 from klazy.kernels import codes
 from klazy.learners import Learner
 from klazy.live import records
-from klazy.live.guards import Guards
 from klazy.live.rows import RowSpec
 from klazy.live.state import AgentState, OtherMachine, Overtaken, RoundOutcome, warn_of_another_machine
 from klazy.live.store import Store, TakenError, open_store
@@ -289,7 +288,7 @@ class StoredAgent(StoredAgents):
             self.apply(outcome, row)
         if differs:
             words = "decisions were computed elsewhere, and differ here in their last bits"
-            warnings.warn(f"{self.agent.name!r} in {self.store.path}: {words}.", OtherMachine, stacklevel=5)
+            warnings.warn(f"{self.agent.name!r} in {self.store.path}: {words}.", OtherMachine, stacklevel=4)
 
     def _is_near(self, x: Array, decision: bytes) -> bool:
         made = np.frombuffer(decision, records.NUMBER_TYPE)
@@ -342,41 +341,6 @@ def rebuild_agent(
 # Opening
 
 
-def open_agent(
-    path: str | Path,
-    learner: Learner[Any] | None,
-    start: Callable[[], AgentState] | None,
-    name: str,
-    given: dict[str, Any],
-    engine: str,
-    state: Any,
-    guards: Guards | None,
-    keep: int | timedelta | None,
-    **options: Any,
-) -> StoredAgent:
-    """Open the agent of this name as it was after its last record, or create one with the state that ``start`` returns.
-
-    An existing one must have the learner, the ``given`` arguments of :class:`RowSpec`, as far as they are not None, and the
-    engine.
-    """
-    check_name(name)
-    if keep is not None:
-        _check_keep(keep)
-    store = open_store(path, new=start is not None, **options)
-    try:
-        if state is not None and store.find_agent(name) is not None:
-            raise InvalidInput(f"state is for a new agent, and {name!r} exists already. Leave the state out.")
-        (found,) = find_or_create(store, [name], start)
-        stored = revive_agent(store, found, keep, learner)
-        _require_same(stored, learner, start, given, engine)
-        if guards is not None and not store.read_only:
-            stored.end(lambda state, id: state.record_guards(guards))
-    except BaseException:
-        store.close()
-        raise
-    return stored
-
-
 def check_name(name: Any) -> str:
     """Check the name of an agent: printable text, not too long."""
     fits = isinstance(name, str) and name.isprintable() and name.strip() == name != ""
@@ -387,7 +351,7 @@ def check_name(name: Any) -> str:
     return name
 
 
-def _check_keep(keep: Any) -> None:
+def check_keep(keep: Any) -> None:
     """Check how much history stays."""
     is_span = isinstance(keep, timedelta) and keep > timedelta(0)
     is_count = isinstance(keep, int) and not isinstance(keep, bool) and keep >= 1
@@ -431,7 +395,7 @@ def revive_agent(
     stored = StoredAgent(store, agent, keep, learner)
     rows = stored.begin(snapshot, rows)
     where = f"{agent.name!r} in {store.path}"
-    is_of_here = warn_of_another_machine(stored.state.machine, stored.state.engine, where, stacklevel=4)
+    is_of_here = warn_of_another_machine(stored.state.machine, stored.state.engine, where, stacklevel=3)
     stored.replay(rows)
     if not store.read_only and not is_of_here:
         stored.saved = -1
@@ -439,7 +403,7 @@ def revive_agent(
     return stored
 
 
-def _require_same(
+def require_same(
     stored: StoredAgent,
     learner: Learner[Any] | None,
     start: Callable[[], AgentState] | None,

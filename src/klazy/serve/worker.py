@@ -7,7 +7,7 @@ outside of transactions, and short requests are served between two parts.
 import asyncio
 import logging
 from collections import OrderedDict, deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -50,11 +50,6 @@ class RoundRequest:
     cost: list[float] | None = None
     waits: bool = False
     gives_up: bool = False
-
-    @property
-    def ends_round(self) -> bool:
-        """Whether a round is over after it; feedback of an earlier round leaves the present one open."""
-        return self.round is None
 
     def make_record(self, state: AgentState, id: str) -> records.Record:
         """Make the record of the round."""
@@ -161,13 +156,13 @@ class RoundWorker:
         self.store = store
         self._limits = limits
         self._note_loss = note_loss
-        self._agents: OrderedDict[str, StoredAgent] = OrderedDict()
+        self.agents: OrderedDict[str, StoredAgent] = OrderedDict()
         # Agents that are known to be as the store has them.
         self._current: set[str] = set()
         # Acknowledged rounds, also of agents that are no longer in the cache.
         self._seen: dict[str, Seen] = {}
         # Agents whose rounds are slow.
-        self._slow: set[str] = set()
+        self.slow: set[str] = set()
         # Agents whose store has gone back, until a request is rejected for it.
         self.lost: dict[str, Seen] = {}
         self._connections = store.connections
@@ -206,14 +201,6 @@ class RoundWorker:
         if self._news.empty():
             self._news.put(None)
 
-    def knows(self, name: str) -> bool:
-        """Return True if this agent is in the cache."""
-        return name in self._agents
-
-    def is_slow(self, name: str) -> bool:
-        """Return True if the last round of this agent took long."""
-        return name in self._slow
-
     def _run(self) -> None:
         while group := self._take_group():
             self._work(group)
@@ -240,27 +227,20 @@ class RoundWorker:
                 with self.store.together():
                     self._lock(written)
                     self._do_all(group)
-                self._note_seen(written)
+                # Now their records are committed.
+                for name in written & self.agents.keys():
+                    agent = self.agents[name]
+                    self._seen[name] = Seen(agent.agent, agent.key, agent.last, agent.state.t)
             else:
                 self._do_all(group)
         except Exception as failed:
             # Nothing of the group is in the store.
             if not isinstance(failed, StoreFailed):
                 _log.exception("a request failed")
-            self._forget_all()
+            self.agents.clear()
+            self._current.clear()
             for job in group:
                 job.answer = partial(job.future.set_exception, failed)
-
-    def _forget_all(self) -> None:
-        self._agents.clear()
-        self._current.clear()
-
-    def _note_seen(self, names: Iterable[str]) -> None:
-        """Remember the committed records of these agents."""
-        for name in names:
-            agent = self._agents.get(name)
-            if agent is not None:
-                self._seen[name] = Seen(agent.agent, agent.key, agent.last, agent.state.t)
 
     def _do_all(self, group: list[_Job]) -> None:
         self.store.require_place()
@@ -277,7 +257,7 @@ class RoundWorker:
         """Lock all agents at once, so that two workers never wait for each other."""
         ids = []
         for name in names:
-            agent = self._agents.get(name)
+            agent = self.agents.get(name)
             found = self.store.find_agent(name) if agent is None else agent.agent
             if found is not None:
                 ids.append(found.id)
@@ -295,24 +275,24 @@ class RoundWorker:
 
     def find(self, name: str) -> StoredAgent:
         """Return an agent as it is now, deleted or not."""
-        agent = self._agents.get(name)
+        agent = self.agents.get(name)
         if agent is not None and name in self._current:
             return agent
         if agent is None or not agent.is_current():
             agent = self._refresh(name, agent)
         self._remember(name, agent)
-        self._agents.move_to_end(name)
-        if len(self._agents) > AGENTS_CACHED:
-            self._forget(next(iter(self._agents)))
+        self.agents.move_to_end(name)
+        if len(self.agents) > AGENTS_CACHED:
+            self._forget(next(iter(self.agents)))
         return agent
 
     def _remember(self, name: str, agent: StoredAgent) -> None:
         """Take an agent into the cache, as the store has it."""
-        self._agents[name] = agent
+        self.agents[name] = agent
         self._current.add(name)
 
     def _forget(self, name: str) -> None:
-        self._agents.pop(name, None)
+        self.agents.pop(name, None)
         self._current.discard(name)
 
     def _refresh(self, name: str, agent: StoredAgent | None) -> StoredAgent:
@@ -391,9 +371,9 @@ class RoundWorker:
         start = thread_time()
         result = self._end(agent, request, bulk)
         if thread_time() - start > SLOW_SECONDS:
-            self._slow.add(request.agent)
+            self.slow.add(request.agent)
         else:
-            self._slow.discard(request.agent)
+            self.slow.discard(request.agent)
         return result
 
     def _end(self, agent: StoredAgent, request: RoundRequest, bulk: Bulk | None) -> RoundResult:
@@ -463,7 +443,11 @@ class RoundWorker:
                 # Whoever sent them knows now.
                 for each in bulk.requests:
                     self.lost.pop(each.agent, None)
-                raise _name_place(refused, len(bulk.results), request.agent) from refused
+                if isinstance(refused, StoreFailed):
+                    raise
+                problem = explain_failure(refused)
+                place = {"entry": len(bulk.results), "agent": request.agent}
+                raise Problem(problem.status_code, problem.detail, **problem.more, **place) from refused
             seconds = thread_time() - start
         bulk.seconds += seconds
         budget = self._limits.budget
@@ -486,14 +470,6 @@ class RoundWorker:
                 agent.take_snapshots()
             self._remember(name, agent)
         return bulk.results
-
-
-def _name_place(refused: Exception, place: int, agent: str) -> Exception:
-    """Add the entry of the request to an error about it."""
-    if isinstance(refused, StoreFailed):
-        return refused
-    problem = explain_failure(refused)
-    return Problem(problem.status_code, problem.detail, **problem.more, entry=place, agent=agent)
 
 
 def _answer(jobs: list[_Job]) -> None:
