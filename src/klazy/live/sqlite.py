@@ -9,7 +9,6 @@ import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from functools import cache
-from itertools import chain
 from pathlib import Path
 from threading import Lock
 from typing import Any
@@ -160,7 +159,7 @@ class SqliteStore(Store):
         self.require_version(version)
         if version == schema.VERSION:
             return []
-        return [*chain.from_iterable(step.sqlite for step in schema.list_steps(version)), *_list_marks()]
+        return [*schema.list_steps(version, "sqlite"), *_list_marks()]
 
     def _compare_tables(self) -> None:
         """Reject tables that lost a column, or that would not hold what is written to them."""
@@ -321,7 +320,6 @@ class SqliteStore(Store):
             with closing(sqlite3.connect(target)) as copy:
                 self._connection.backup(copy)
         except _FAILURES as failed:
-            target.unlink(missing_ok=True)
             raise self._explain(failed) from failed
 
     def close(self) -> None:
@@ -332,15 +330,12 @@ class SqliteStore(Store):
             if not self.read_only:
                 self.require_writer()
         except InvalidInput:
-            self._empty_log()
+            # The file was moved: SQLite would leave the log behind.
+            with suppress(sqlite3.Error):
+                self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         self.closed = True
         self.idle = True
         self._connection.close()
-
-    def _empty_log(self) -> None:
-        """Move the log into a file that was moved: SQLite would leave it behind."""
-        with suppress(sqlite3.Error):
-            self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
 
 def _list_marks() -> tuple[str, ...]:

@@ -512,15 +512,15 @@ class Store(ABC):
         target = file_path(path, "path").absolute()
         if target.exists():
             raise InvalidInput(f"{target} exists already. Choose another path.")
-        self._copy(target)
-
-    def _copy(self, target: Path) -> None:
         try:
-            with open_store(target) as copy, self.one_moment():
-                copy.transact(lambda: self._copy_tables(copy))
+            self._copy(target)
         except BaseException:
             target.unlink(missing_ok=True)
             raise
+
+    def _copy(self, target: Path) -> None:
+        with open_store(target) as copy, self.one_moment():
+            copy.transact(lambda: self._copy_tables(copy))
 
     def _copy_tables(self, to: "Store") -> None:
         for table in ("agents", "records", "snapshots"):

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import chain
 from queue import SimpleQueue
 from threading import Thread
 from time import thread_time
@@ -221,9 +222,10 @@ class RoundWorker:
         return [self._short.popleft() for _ in range(min(REQUESTS_PER_TRANSACTION, len(self._short)))]
 
     def _work(self, group: list[_Job]) -> None:
-        written = {name for job in group for name in job.agents or ()}
+        agents = [job.agents for job in group if job.agents is not None]
+        written = set(chain.from_iterable(agents))
         try:
-            if any(job.agents is not None for job in group):
+            if agents:
                 with self.store.together():
                     self._lock(written)
                     self._do_all(group)
@@ -232,6 +234,7 @@ class RoundWorker:
                     agent = self.agents[name]
                     self._seen[name] = Seen(agent.agent, agent.key, agent.last, agent.state.t)
             else:
+                self.store.require_place()
                 self._do_all(group)
         except Exception as failed:
             # Nothing of the group is in the store.
@@ -243,7 +246,6 @@ class RoundWorker:
                 job.answer = partial(job.future.set_exception, failed)
 
     def _do_all(self, group: list[_Job]) -> None:
-        self.store.require_place()
         if self.store.has_changed():
             self._current.clear()
         if self.store.connections != self._connections:
@@ -255,13 +257,9 @@ class RoundWorker:
 
     def _lock(self, names: set[str]) -> None:
         """Lock all agents at once, so that two workers never wait for each other."""
-        ids = []
-        for name in names:
-            agent = self.agents.get(name)
-            found = self.store.find_agent(name) if agent is None else agent.agent
-            if found is not None:
-                ids.append(found.id)
-        self.store.lock_agents(ids)
+        found = [self.agents[name].agent for name in names & self.agents.keys()]
+        found += self.store.find_agents(list(names - self.agents.keys())).values()
+        self.store.lock_agents([agent.id for agent in found])
 
     def _do(self, job: _Job) -> None:
         try:
