@@ -164,7 +164,7 @@ class TestInAStore:
 
             def ask_slowly(sql, *values):
                 if " JOIN snapshots " in sql:
-                    agent._stored.take_snapshot()
+                    agent._stored.take_snapshots()
                 return ask(sql, *values)
 
             monkeypatch.setattr(store, "ask", ask_slowly)

@@ -15,8 +15,8 @@ import pytest
 import klazy as kl
 from command import call_klazy
 from klazy.base.checks import InvalidInput
+from klazy.live.inspection import Tallies
 from klazy.live.store import open_store
-from klazy.live.tally import Tallies
 from klazy.sinks import Decision, Delivery, HAProxy, Webhook, open_installed_sink, sign
 from klazy.sinks.metrics import LiveMetrics
 from server import find_port

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -17,7 +18,7 @@ from klazy.base.checks import Array, InvalidInput, check_depth, file_path, vecto
 from klazy.families import Family
 from klazy.learners import Learner
 from klazy.live.guards import Guards, split_guards
-from klazy.live.records import DELETE, FREEZE, RESTORE, RESUME, Record, check_id
+from klazy.live.records import CHANGE_NAMES, DELETE, FREEZE, RESTORE, RESUME, Record, check_id
 from klazy.live.rows import Dropped, RowSpec, check_learner
 from klazy.live.state import IDS_REMEMBERED, AgentState, warn_of_another_machine
 from klazy.movement import Movement
@@ -87,7 +88,55 @@ class InStore:
         self.close()
 
 
-class Agent(InStore):
+class Controls(ABC):
+    """What operators do to an agent, be it here or in a service."""
+
+    @abstractmethod
+    def _change(self, kind: int, reason: str) -> None:
+        """Make a change of this kind of record."""
+
+    def freeze(self, reason: str = "") -> None:
+        """Play the present point until :meth:`resume`, while the learner goes on learning; the agent must have guards.
+
+        Parameters
+        ----------
+        reason : str, optional
+            The reason, for the history.
+        """
+        self._change(FREEZE, reason)
+
+    def resume(self, reason: str = "") -> None:
+        """Let the point follow the learner again from the next round on, as far as the guards allow.
+
+        Parameters
+        ----------
+        reason : str, optional
+            The reason, for the history.
+        """
+        self._change(RESUME, reason)
+
+    def delete(self, reason: str = "") -> None:
+        """Take no more rounds until :meth:`restore`; the history and the name stay.
+
+        Parameters
+        ----------
+        reason : str, optional
+            The reason, for the history.
+        """
+        self._change(DELETE, reason)
+
+    def restore(self, reason: str = "") -> None:
+        """Take rounds again after :meth:`delete`; the agent continues where it was.
+
+        Parameters
+        ----------
+        reason : str, optional
+            The reason, for the history.
+        """
+        self._change(RESTORE, reason)
+
+
+class Agent(InStore, Controls):
     """A learner in service: play its decision, then give it feedback.
 
     Give it the row of data of the round with :meth:`~klazy.Agent.observe`, if it knows what a row costs, or a gradient of the
@@ -600,49 +649,9 @@ class Agent(InStore):
                 return False
             return True
 
-    def freeze(self, reason: str = "") -> None:
-        """Play the present point until :meth:`resume`, while the learner goes on learning; the agent must have guards.
-
-        Parameters
-        ----------
-        reason : str, optional
-            The reason, for the store's history.
-        """
-        self._change(FREEZE, reason)
-
-    def resume(self, reason: str = "") -> None:
-        """Let the point follow the learner again from the next round on, as far as the guards allow.
-
-        Parameters
-        ----------
-        reason : str, optional
-            The reason, for the store's history.
-        """
-        self._change(RESUME, reason)
-
-    def delete(self, reason: str = "") -> None:
-        """Take no more rounds until :meth:`restore`; the history and the name stay.
-
-        Parameters
-        ----------
-        reason : str, optional
-            The reason, for the store's history.
-        """
-        self._require_store("delete")
-        self._change(DELETE, reason)
-
-    def restore(self, reason: str = "") -> None:
-        """Take rounds again after :meth:`delete`; the agent continues where it was.
-
-        Parameters
-        ----------
-        reason : str, optional
-            The reason, for the store's history.
-        """
-        self._require_store("restore")
-        self._change(RESTORE, reason)
-
     def _change(self, kind: int, reason: str) -> None:
+        if kind in (DELETE, RESTORE):
+            self._require_store(CHANGE_NAMES[kind])
         self._end(lambda now, id: now.record_change(kind, reason))
 
     def explain(self) -> Explanation:
@@ -796,8 +805,12 @@ class Agent(InStore):
         ...     agent.t, agent.update([1.0, 0.0, 0.0], id="monday")  # delivered again, counted once
         (2, array([0. , 0.5, 0.5]))
         """
-        from klazy.live.stored import open_agent
+        from klazy.live import stored
+        from klazy.live.store import open_store
 
+        stored.check_name(name)
+        if keep is not None:
+            stored.check_keep(keep)
         given = {"costs": costs, "columns": columns, "movement": movement, "origin": origin, "fill": fill}
         given |= {"per": per, "lead": lead, "delay": delay}
         start: Callable[[], AgentState] | None = None
@@ -813,9 +826,21 @@ class Agent(InStore):
         elif learner is not None:
             check_learner(learner)
             start = partial(_start, learner, engine, state, guards, given)
-        options = {"sync": sync, "read_only": read_only, "shared": shared}
-        stored = open_agent(path, learner, start, name, given, engine, state, guards, keep, **options)
-        return cls.__new__(cls)._serve(stored.state, stored)
+        store = open_store(path, sync, read_only=read_only, shared=shared, new=start is not None)
+        try:
+            if state is not None and store.find_agent(name) is not None:
+                raise InvalidInput(
+                    f"state is for a new agent, and {name!r} exists already. Leave the state out."
+                )
+            (row,) = stored.find_or_create(store, [name], start)
+            agent = stored.revive_agent(store, row, keep, learner)
+            stored.require_same(agent, learner, start, given, engine)
+            if guards is not None and not read_only:
+                agent.end(lambda now, id: now.record_guards(guards))
+        except BaseException:
+            store.close()
+            raise
+        return cls.__new__(cls)._serve(agent.state, agent)
 
     def history(self, last: int | None = None) -> polars.DataFrame:
         """Return the agent's rounds in the store as a frame. Each row is a call of :meth:`observe` or :meth:`update`.

@@ -15,6 +15,7 @@ from klazy.kernels import codes
 from klazy.kernels.layout import find_missing_part, layout_of
 from klazy.learners import Learner
 from klazy.live.agent import InStore
+from klazy.live.records import check_id
 
 if TYPE_CHECKING:
     # Stores and explanations are imported when they are needed.
@@ -158,7 +159,8 @@ class Fleet(InStore):
 
         with self._lock:
             if self._stored is not None:
-                return self._stored.update(g, which, id, retry)
+                text = "" if id is None else check_id(id)
+                return self._stored.end((g, which.tolist()), text, retry)
             if id is not None:
                 self._require_store("id")
             x = play_fleet(self._kernel, self._memory, g, which, self._layout.x)

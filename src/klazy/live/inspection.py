@@ -2,16 +2,22 @@
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
-from itertools import chain
+from itertools import chain, islice
+from time import monotonic
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
+
+from klazy.base.checks import Array, InvalidInput
 from klazy.base.install import make_missing
 from klazy.learners import Learner
 from klazy.live import records
-from klazy.live.guards import Guards
-from klazy.live.records import AgentRow, Record, Row, Snapshot, read_feedback, read_numbers
+from klazy.live.guards import Guards, split_guards
+from klazy.live.records import AgentRow, Record, Row, Snapshot, parse_row, read_feedback, read_numbers
+from klazy.live.rows import RowSpec
 from klazy.live.state import AgentState, describe_machine
 from klazy.live.store import Store
 from klazy.live.stored import StoredAgent, rebuild_agent
@@ -20,6 +26,12 @@ if TYPE_CHECKING:
     import polars
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+# What a summary has of a ledger as it is.
+_SUMMARIZED = ("hitting", "switching", "guarded", "frozen", "deleted")
+# Old records that are read at a time, to find what never moving would have paid.
+OLD_RECORDS = 10_000
+# Agents that are not up to date after this time are as they were until the next look.
+LOOK_SECONDS = 2.0
 
 
 def format_time(at: float | None, digits: str = "microseconds") -> str | None:
@@ -40,41 +52,70 @@ def parse_time(text: str | None) -> int | None:
 # Summaries
 
 
+class Ledger:
+    """What an agent decides and has paid: its last snapshot, and the records since."""
+
+    def __init__(self, store: Store, agent: AgentRow) -> None:
+        self.agent = agent
+        self.name = agent.name
+        snapshot = store.read_last_snapshot(agent.id)
+        guarded = json.loads(snapshot.about).get("guarded")
+        self.x = _read_first_point(snapshot)
+        self.hitting = snapshot.hitting
+        self.switching = snapshot.switching
+        self.rounds = snapshot.t - 1
+        # When the last record was made.
+        self.at: float | None = None
+        self.guarded = guarded is not None
+        self.frozen = self.guarded and guarded["frozen"]
+        self.acted = guarded["acted"] if self.guarded else ""
+        self.deleted = False
+        # The number of the next record.
+        self.n = snapshot.n
+
+    def add(self, row: Row) -> None:
+        """Add the next record."""
+        self.n += 1
+        self.at = row.at
+        self.x = read_numbers(row.decision)
+        self.hitting += row.hitting
+        self.switching += row.switching
+        self.rounds = row.t - (row.kind > records.HINTED)
+        if row.kind <= records.HINTED:
+            self.acted = row.guards or ""
+        self.guarded = self.guarded or row.kind == records.GUARDS
+        if row.kind in (records.FREEZE, records.RESUME):
+            self.frozen = row.kind == records.FREEZE
+        if row.kind in (records.DELETE, records.RESTORE):
+            self.deleted = row.kind == records.DELETE
+
+
+def _read_first_point(snapshot: Snapshot) -> Array:
+    """Return the point that an agent plays after a snapshot."""
+    about = json.loads(snapshot.about)
+    return np.array((about.get("guarded") or about["state"])["x"])
+
+
 def summarize(store: Store, agent: AgentRow) -> dict[str, Any]:
     """Describe an agent by a few plain values: its learner, its next round, its last decision, and all costs."""
-    snapshot = store.read_last_snapshot(agent.id)
-    about = json.loads(snapshot.about)
-    guarded = about.get("guarded")
+    ledger = Ledger(store, agent)
+    before = max(ledger.n - 1, store.find_first_record(agent.id) or 0)
+    for row in store.read_records(agent.id, before):
+        if row.n < ledger.n:
+            ledger.at = row.at
+        else:
+            ledger.add(row)
     configuration = json.loads(agent.configuration)
-    found = {
+    return {
         "name": agent.name,
         "learner": _describe_learner(configuration["learner"]),
         "engine": configuration["engine"],
         "created": format_time(agent.at, "seconds"),
-        "rounds": snapshot.t - 1,
-        "last": None,
-        "decision": about["state"]["x"] if guarded is None else guarded["x"],
-        "hitting": snapshot.hitting,
-        "switching": snapshot.switching,
-        "guarded": guarded is not None,
-        "frozen": guarded is not None and guarded["frozen"],
-        "deleted": False,
+        "rounds": ledger.rounds,
+        "last": format_time(ledger.at, "seconds"),
+        "decision": ledger.x.tolist(),
+        **{name: getattr(ledger, name) for name in _SUMMARIZED},
     }
-    before = max(snapshot.n - 1, store.find_first_record(agent.id) or 0)
-    for row in store.read_records(agent.id, before):
-        found["last"] = format_time(row.at, "seconds")
-        found["decision"] = read_numbers(row.decision).tolist()
-        if row.key < snapshot.key:
-            continue
-        found["hitting"] += row.hitting
-        found["switching"] += row.switching
-        found["rounds"] = row.t - (row.kind > records.HINTED)
-        found["guarded"] = found["guarded"] or row.kind == records.GUARDS
-        if row.kind in (records.FREEZE, records.RESUME):
-            found["frozen"] = row.kind == records.FREEZE
-        if row.kind in (records.DELETE, records.RESTORE):
-            found["deleted"] = row.kind == records.DELETE
-    return found
 
 
 def _describe_learner(about: dict[str, Any]) -> str:
@@ -104,6 +145,132 @@ def describe_agent(agent: StoredAgent) -> dict[str, Any]:
         "pending": {round: x.tolist() for round, x in state.pending.items()},
         "probes": [x.tolist() for x in state.probes],
     }
+
+
+# Tallies
+
+
+class NeverMoving:
+    """What a decision that never changed would have paid on the rows of an agent.
+
+    It is the one that the agent's replay compared with, else the agent's first.
+    """
+
+    def __init__(self, learner: Learner[Any], spec: RowSpec, first: Array) -> None:
+        self._family: Any = spec.costs
+        self._movement: Any = spec.movement or learner.own_movement
+        self._x = np.array((spec.origin or {}).get("fixed_decision", first), dtype=float)
+        self.hitting = 0.0
+        self.switching = 0.0
+
+    @property
+    def cost(self) -> float:
+        """The sum, in the order in which a replay adds."""
+        return self.hitting + self.switching
+
+    def add(self, row: Array) -> None:
+        """Add a row; one may carry the decision away, and coming back is charged."""
+        x = self._x
+        self.hitting += float(self._family.value(row, x))
+        back = x - self._family.drift(row, x)
+        self.switching += float(self._movement.weight * self._movement.distance(back))
+
+
+class Tally(Ledger):
+    """A ledger that is kept up to date, and knows what never moving would have paid."""
+
+    def __init__(self, store: Store, agent: AgentRow) -> None:
+        about = json.loads(agent.configuration)
+        self._learner = Learner.from_dict(about["learner"])
+        self._spec = RowSpec.from_dict(self._learner, about)
+        self._begin(store, agent)
+
+    def _begin(self, store: Store, agent: AgentRow) -> None:
+        super().__init__(store, agent)
+        # The number and the checksum of the last record that was read.
+        self._seen: tuple[int, int] | None = None
+        self._fixed: NeverMoving | None = None
+        self._fixed_n = 0
+        first = store.read_snapshots(agent.id, "ORDER BY key LIMIT 1")[0]
+        is_whole = first.n == 0 and first.hitting == 0.0
+        if self.knows_costs and is_whole:
+            self._fixed = NeverMoving(self._learner, self._spec, _read_first_point(first))
+
+    @property
+    def decision(self) -> dict[str, float]:
+        """The decision, by the names of its columns or else by their numbers, from 1."""
+        names = self._spec.names or [str(i + 1) for i in range(len(self.x))]
+        return dict(zip(names, self.x.tolist(), strict=True))
+
+    @property
+    def guards(self) -> tuple[str, ...]:
+        """The guards that acted on the last move, and ``"frozen"`` while it is."""
+        return split_guards(self.acted, self.frozen)
+
+    @property
+    def knows_costs(self) -> bool:
+        """Whether rounds say what they cost."""
+        return self._spec.costs is not None
+
+    @property
+    def fixed(self) -> float | None:
+        """What never moving would have paid; None until the history was read, and where it is not whole."""
+        if self._fixed is None or self._fixed_n < self.n:
+            return None
+        return self._fixed.cost
+
+    def look(self, store: Store) -> None:
+        """Read the records that are new."""
+        agent = self.agent.id
+        last = store.find_last_record(agent)
+        if self._seen not in (None, last):
+            number, checksum = self._seen
+            key = agent << records.AGENT_SHIFT | number
+            if store.find_checksums([key]).get(key) != checksum:
+                # The store was restored from a backup.
+                self._begin(store, self.agent)
+        for row in store.read_records(agent, self.n):
+            self.add(row)
+        self._seen = last
+        if self._fixed is None:
+            return
+        try:
+            for row in islice(store.read_records(agent, self._fixed_n), OLD_RECORDS):
+                if row.row is not None:
+                    self._fixed.add(parse_row(row.row))
+                self._fixed_n += 1
+        except InvalidInput:
+            # Old records were pruned.
+            self._fixed = None
+
+
+class Tallies:
+    """The tallies of all agents of a store, or of those with these names."""
+
+    def __init__(self, names: Iterable[str] | None = None) -> None:
+        self._names = None if names is None else frozenset(names)
+        self._tallies: dict[str, Tally] = {}
+
+    def look(self, store: Store) -> list[Tally]:
+        """Bring the tallies up to date, those that waited longest first, and return them by name; deleted agents have none."""
+        until = monotonic() + LOOK_SECONDS
+        agents = {agent.name: agent for agent in store.list_agents()}
+        names = [name for name in agents if self._names is None or name in self._names]
+        waited = [*(name for name in names if name not in self._tallies), *self._tallies]
+        for name in waited:
+            tally = self._tallies.pop(name, None)
+            if name not in agents:
+                continue
+            # An agent that is damaged, or has a learner that cannot be imported here, is left out.
+            with suppress(InvalidInput):
+                tally = tally or Tally(store, agents[name])
+                tally.look(store)
+                # A dict keeps its order: this one has waited least.
+                self._tallies[name] = tally
+            if monotonic() > until:
+                break
+        found = [tally for tally in self._tallies.values() if not tally.deleted]
+        return sorted(found, key=lambda tally: tally.name)
 
 
 # Histories

@@ -8,6 +8,7 @@ Behind a pooler such as PgBouncer two transactions may run in two sessions of th
 There klazy sets its settings and sends its statements anew in every transaction, and leaves nothing behind.
 """
 
+import csv
 import getpass
 import io
 import os
@@ -55,8 +56,6 @@ _UNIQUE_VIOLATION = "23505"
 _WAITED = ("55P03", "40P01")
 # There is no such database or user, or the password is wrong.
 _UNTRUSTED = ("3D000", "28000", "28P01")
-# Of text in COPY.
-_ESCAPES = str.maketrans({"\\": "\\\\", "\t": "\\t", "\n": "\\n", "\r": "\\r"})
 # The TLS of a connection by sslmode, as in libpq: none, if the server has it, always.
 _TLS = {"disable": False, "prefer": None, "require": True}
 # The lock of processes that create or change tables.
@@ -210,16 +209,16 @@ class PostgresStore(Store):
                         f"{self.path} has not answered for {store.PATIENCE:g} seconds ({lost}).{doubt}"
                     ) from None
             except DatabaseError as failed:
-                if _read_error(failed, "C") == _UNIQUE_VIOLATION:
-                    raise TakenError from None
                 raise self._explain(failed) from failed
             is_repeated = True
             time.sleep(PAUSE)
 
-    def _explain(self, failed: DatabaseError) -> StoreFailed:
-        """Turn an error of PostgreSQL into one sentence."""
+    def _explain(self, failed: DatabaseError) -> Exception:
+        """Turn an error of PostgreSQL into one sentence, or into :class:`TakenError`."""
         code = _read_error(failed, "C")
         message = _read_error(failed, "M")
+        if code == _UNIQUE_VIOLATION:
+            return TakenError()
         if code in _WAITED:
             return StoreFailed(
                 f"{self.path} is busy: another process has used the agent for {store.PATIENCE:g} seconds."
@@ -233,46 +232,33 @@ class PostgresStore(Store):
     def _check_tables(self, may_create: bool) -> None:
         """Create the tables of a new store, bring those of an older klazy up to date, and reject others."""
         with self._transaction(self._write_begin()):
-            if may_create and not self._has_schema():
+            if self._list_updates(may_create):
                 self._run("SELECT pg_advisory_xact_lock(?)", [_CREATE_LOCK])
-                if not self._has_schema():
-                    for statement in POSTGRES_STATEMENTS:
-                        self._run(statement)
-            names = self._list_tables()
-            if not names:
-                raise InvalidInput(f"{self.path} has no agents yet.")
-            for table in POSTGRES_TABLES:
-                if table not in names:
-                    raise self.damage(f"the table {table!r} is missing")
-            version = self._read_version()
-            self.require_version(version)
-            if version < schema.VERSION:
-                self._bring_up_to_date()
+                # Another process may have done it meanwhile.
+                for statement in self._list_updates(may_create):
+                    self._run(statement)
 
-    def _has_schema(self) -> bool:
-        return bool(self._run("SELECT 1 FROM pg_namespace WHERE nspname = ?", [SCHEMA]))
-
-    def _list_tables(self) -> list[str]:
-        """Return all tables of the schema, also those that this user may not read."""
+    def _list_updates(self, may_create: bool) -> Sequence[str]:
+        """Return the statements that make the tables of a new store, or bring those of an older klazy up to date."""
+        # Tables that this user may not read count, too.
         sql = """SELECT relname FROM pg_class JOIN pg_namespace ON pg_namespace.oid = relnamespace
         WHERE nspname = ? AND relkind IN ('r', 'p')"""
-        return [name for (name,) in self._run(sql, [SCHEMA])]
-
-    def _read_version(self) -> int:
+        names = [name for (name,) in self._run(sql, [SCHEMA])]
+        if not names and may_create:
+            return POSTGRES_STATEMENTS
+        if not names:
+            raise InvalidInput(f"{self.path} has no agents yet.")
+        for table in POSTGRES_TABLES:
+            if table not in names:
+                raise self.damage(f"the table {table!r} is missing")
         versions = [version for (version,) in self._run("SELECT version FROM about")]
         if len(versions) != 1:
             raise self.damage("the table 'about' has no version")
-        return versions[0]
-
-    def _bring_up_to_date(self) -> None:
-        self._run("SELECT pg_advisory_xact_lock(?)", [_CREATE_LOCK])
-        # Another process may have done it meanwhile.
-        version = self._read_version()
-        self.require_version(version)
-        for step in schema.list_steps(version):
-            for statement in step.postgres:
-                self._run(statement)
-        self._run("UPDATE about SET version = ?", [schema.VERSION])
+        self.require_version(versions[0])
+        if versions[0] == schema.VERSION:
+            return []
+        steps = schema.list_steps(versions[0], "postgres")
+        return [*steps, f"UPDATE about SET version = {schema.VERSION}"]
 
     # Statements
 
@@ -346,12 +332,9 @@ class PostgresStore(Store):
     def touch(self) -> None:
         self.transact(lambda: self._run("UPDATE about SET agents = agents"))
 
-    def has_changed(self) -> bool:
-        return True
-
     def insert(self, table: str, rows: Sequence[Values]) -> None:
         if rows:
-            self._run(f"COPY {table} FROM STDIN", stream=_format_rows(rows))
+            self._run(f"COPY {table} FROM STDIN WITH (FORMAT csv)", stream=_format_rows(rows))
 
     def lock_agents(self, agents: Sequence[int]) -> None:
         sql = "SELECT count(*) FROM (SELECT 1 FROM agents WHERE id = ANY(?::bigint[]) ORDER BY id FOR NO KEY UPDATE) AS locked"
@@ -424,19 +407,12 @@ def _number_places(sql: str) -> str:
 
 
 def _format_rows(rows: Sequence[Values]) -> io.BytesIO:
-    """Write rows in the text format of COPY."""
-    lines = ["\t".join([_format_value(value) for value in row]) for row in rows]
-    return io.BytesIO(("\n".join(lines) + "\n").encode())
-
-
-def _format_value(value: Any) -> str:
-    if value is None:
-        return "\\N"
-    if isinstance(value, bytes):
-        return f"\\\\x{value.hex()}"
-    if isinstance(value, str):
-        return value.translate(_ESCAPES)
-    return repr(value)
+    """Write rows as CSV, in which NULL is an empty field; no text in a store is empty."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    for row in rows:
+        writer.writerow([f"\\x{value.hex()}" if isinstance(value, bytes) else value for value in row])
+    return io.BytesIO(text.getvalue().encode())
 
 
 def _read_url(url: str) -> tuple[dict[str, Any], str]:

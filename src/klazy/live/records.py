@@ -26,6 +26,7 @@ GUARDS = 4
 KNOWN = 5
 DELETE = 8
 RESTORE = 9
+CHANGE_NAMES = {FREEZE: "freeze", RESUME: "resume", GUARDS: "guards", DELETE: "delete", RESTORE: "restore"}
 # What the note of a round says if its feedback is delayed.
 WAITS = "waits"
 LATE = "late"

@@ -77,25 +77,18 @@ class RowSpec:
                 f"movement must have a single weight, got {charged!r}. Use movement=L2Movement(1.0)."
             )
         if fill is not None:
-            _check_fill(fill, family)
+            one_of(fill, "fill", FILLS)
+            check_zeros(fill, _require_costs(family, "fill"))
         if origin is not None:
             origin = _check_origin(origin)
         units = None if per is None else tuple(check_per(per, family, dim).tolist())
-        if lead is not None:
-            lead = _check_lag(lead, "lead", learner, family)
-        if delay is not None:
-            delay = _check_lag(delay, "delay", learner, family)
-        return cls(family, rows, decisions, price, origin, fill, units, lead or 0, delay or 0)
+        lags = [_check_lag(lag, name, learner, family) for name, lag in (("lead", lead), ("delay", delay))]
+        return cls(family, rows, decisions, price, origin, fill, units, *lags)
 
     @property
     def lag(self) -> int:
         """By how many rows a decision acts later than on the next one."""
         return self.lead + self.delay
-
-    @property
-    def takes_rows(self) -> bool:
-        """Whether rounds are given by their rows."""
-        return self.costs is not None
 
     def to_dict(self) -> dict[str, Any]:
         """Describe the specification by plain JSON values, without None."""
@@ -160,12 +153,11 @@ class RowSpec:
             self.costs.check_rows(values, "row")
         return values
 
-    def read_filled(self, row: Any, dim: int, last: Array | None) -> Array:
-        """Read a row whose missing cells are filled, forward from the row ``last``; raise Dropped if it is left out."""
-        return self.read(row if self.fill is None else self._fill(row, dim, last), dim)
+    def fill_cells(self, row: Any, dim: int, last: Array | None) -> Any:
+        """Fill the missing cells of a row, forward from the row ``last``; raise Dropped if it is left out.
 
-    def _fill(self, row: Any, dim: int, last: Array | None) -> Any:
-        """Replace the missing cells of a row; :meth:`read` finds what else is wrong with it."""
+        :meth:`read` finds what else is wrong with it.
+        """
         named = _read_names(row)
         cells: dict[Any, Any]
         if named is not None and self.columns is not None:
@@ -283,12 +275,11 @@ def _check_origin(origin: Any) -> dict[str, Any]:
         raise InvalidInput(f"origin must be a dict of values that JSON can represent: {failed}.") from None
 
 
-def _check_fill(fill: Any, costs: Family | None) -> None:
-    """Reject a way to fill missing cells that is unknown, or that does not suit the costs."""
-    one_of(fill, "fill", FILLS)
+def _require_costs(costs: Family | None, name: str) -> Family:
+    """Return the costs, which an argument of this name needs."""
     if costs is None:
-        raise InvalidInput("fill needs costs that say what a row costs. Give costs, or leave fill out.")
-    check_zeros(fill, costs)
+        raise InvalidInput(f"{name} needs costs that say what a row costs. Give costs, or leave {name} out.")
+    return costs
 
 
 def check_per(per: Any, costs: Family | None, dim: int) -> Array:
@@ -303,10 +294,9 @@ def check_per(per: Any, costs: Family | None, dim: int) -> Array:
 
 def _check_lag(lag: Any, name: str, learner: Learner[Any], costs: Family | None) -> int:
     """Check a number of rounds by which something is late."""
-    if lag == 0:
+    if lag is None or lag == 0:
         return 0
-    if costs is None:
-        raise InvalidInput(f"{name} needs costs that say what a row costs. Give costs, or leave {name} out.")
+    _require_costs(costs, name)
     if isinstance(learner, Delayed):
         raise InvalidInput(f"{name} and Delayed do not go together. Give the learner without Delayed.")
     return integer(lag, name, "Leave it out for none.", least=0)

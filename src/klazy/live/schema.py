@@ -8,6 +8,7 @@ tests/files/stores/make.py.
 """
 
 from collections.abc import Callable
+from itertools import chain
 from typing import Any, NamedTuple, get_args, get_type_hints
 
 from klazy.live.records import AGENT_SHIFT, AgentRow, Row, Snapshot, Token
@@ -148,7 +149,7 @@ $$"""
 
 POSTGRES_TABLES = (*FORMS, "about")
 POSTGRES_STATEMENTS = (
-    f"CREATE SCHEMA {SCHEMA}",
+    f"CREATE SCHEMA IF NOT EXISTS {SCHEMA}",
     *(_make_table(table, _POSTGRES_TYPES) for table in FORMS),
     _ID_INDEX,
     _APPEND_FUNCTION,
@@ -177,6 +178,7 @@ class Step(NamedTuple):
 STEPS: dict[int, Step] = {}
 
 
-def list_steps(version: int) -> list[Step]:
-    """Return the steps that bring tables of a version to the present one."""
-    return [STEPS[each] for each in range(version, VERSION)]
+def list_steps(version: int, database: str) -> list[str]:
+    """Return the statements that bring tables of a version to the present one."""
+    steps = [getattr(STEPS[each], database) for each in range(version, VERSION)]
+    return list(chain.from_iterable(steps))

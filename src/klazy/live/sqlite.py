@@ -9,7 +9,6 @@ import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from functools import cache
-from itertools import chain
 from pathlib import Path
 from threading import Lock
 from typing import Any
@@ -17,7 +16,7 @@ from typing import Any
 from klazy.base.checks import InvalidInput, file_path
 from klazy.live import schema, store
 from klazy.live.records import Row
-from klazy.live.store import Result, Store, StoreFailed, TakenError, Values
+from klazy.live.store import Store, StoreFailed, TakenError, Values
 
 # The levels of PRAGMA synchronous.
 SYNCHRONOUS = {"always": "FULL", "batch": "NORMAL"}
@@ -160,7 +159,7 @@ class SqliteStore(Store):
         self.require_version(version)
         if version == schema.VERSION:
             return []
-        return [*chain.from_iterable(step.sqlite for step in schema.list_steps(version)), *_list_marks()]
+        return [*schema.list_steps(version, "sqlite"), *_list_marks()]
 
     def _compare_tables(self) -> None:
         """Reject tables that lost a column, or that would not hold what is written to them."""
@@ -195,8 +194,10 @@ class SqliteStore(Store):
 
     # Errors
 
-    def _explain(self, failed: Exception) -> StoreFailed:
-        """Turn an error of SQLite into one sentence."""
+    def _explain(self, failed: Exception) -> Exception:
+        """Turn an error of SQLite into one sentence, or into :class:`TakenError`."""
+        if isinstance(failed, sqlite3.IntegrityError):
+            return TakenError()
         code = getattr(failed, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT) & 0xFF
         if code == sqlite3.SQLITE_NOTADB:
             return StoreFailed(
@@ -235,21 +236,12 @@ class SqliteStore(Store):
         except _FAILURES as failed:
             raise self._explain(failed) from failed
 
-    def transact(self, work: Callable[[], Result], row: Values | None = None) -> Result:
-        try:
-            with self.together():
-                return work()
-        except sqlite3.IntegrityError:
-            raise TakenError from None
-
     @contextmanager
     def together(self) -> Iterator[None]:
         self.require_writer()
         try:
             with self._transaction("BEGIN IMMEDIATE"):
                 yield
-        except sqlite3.IntegrityError:
-            raise
         except _FAILURES as failed:
             raise self._explain(failed) from failed
 
@@ -284,9 +276,6 @@ class SqliteStore(Store):
         self._data_version = version
         return changed
 
-    def lock_agents(self, agents: Sequence[int]) -> None:
-        """Do nothing: a transaction that writes locks the file."""
-
     def number_agents(self, names: Sequence[str]) -> int:
         """Count agents, because a damaged page may hide one, or an index lose a name."""
         ask = self._execute
@@ -311,8 +300,6 @@ class SqliteStore(Store):
             if found.st_ino != self._inode or found.st_dev != self._device or self.idle:
                 self.require_writer()
             self._execute(_INSERT, row)
-        except sqlite3.IntegrityError:
-            raise TakenError from None
         except _FAILURES as failed:
             raise self._explain(failed) from failed
         except OSError:
@@ -333,7 +320,6 @@ class SqliteStore(Store):
             with closing(sqlite3.connect(target)) as copy:
                 self._connection.backup(copy)
         except _FAILURES as failed:
-            target.unlink(missing_ok=True)
             raise self._explain(failed) from failed
 
     def close(self) -> None:
@@ -344,15 +330,12 @@ class SqliteStore(Store):
             if not self.read_only:
                 self.require_writer()
         except InvalidInput:
-            self._empty_log()
+            # The file was moved: SQLite would leave the log behind.
+            with suppress(sqlite3.Error):
+                self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         self.closed = True
         self.idle = True
         self._connection.close()
-
-    def _empty_log(self) -> None:
-        """Move the log into a file that was moved: SQLite would leave it behind."""
-        with suppress(sqlite3.Error):
-            self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
 
 def _list_marks() -> tuple[str, ...]:

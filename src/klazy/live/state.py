@@ -7,7 +7,9 @@ A round is ``compute``, then ``apply``: :meth:`AgentState.compute` says what a r
 import json
 import sys
 import warnings
+from collections.abc import Callable
 from functools import cache
+from operator import attrgetter, itemgetter
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
@@ -106,12 +108,15 @@ class AgentState:
         self.switching = 0.0
         if state is None:
             state = learner.init()
+        # The point within the state's form, not a copy.
+        self._point: Callable[[Any], Array] = attrgetter("x")
         if self.engine == "step":
             self.form = state
         else:
             self.layout = layout_of(learner)
             self.kernel = self.layout.update_kernel()
             self.form = self.layout.pack(state)
+            self._point = itemgetter(self.layout.x)
         if guards is not None:
             self.guards = self.fit_guards(guards)
             self.guarded = self.guards.init(learner.domain, self.own, self.t)
@@ -195,9 +200,6 @@ class AgentState:
         """The point to play, by name where there are names."""
         return self.spec.name(self.x)
 
-    def _point(self, form: Any) -> Array:
-        return form.x if self.engine == "step" else form[self.layout.x]
-
     @property
     def pending(self) -> dict[int, Array]:
         """The rounds that wait for feedback, with the points played in them."""
@@ -214,7 +216,7 @@ class AgentState:
     @property
     def knows_costs(self) -> bool:
         """Whether rounds say what they cost."""
-        return self.spec.takes_rows or self.learns_from_costs
+        return self.spec.costs is not None or self.learns_from_costs
 
     @property
     def can_wait(self) -> bool:
@@ -243,7 +245,7 @@ class AgentState:
         if self.is_plain and is_array and hint is None and round is None and g.shape == self._shape:
             # The kernel itself finds numbers that do not fit.
             return Record(records.ROUND, g.copy(), id)
-        if self.spec.takes_rows:
+        if self.spec.costs is not None:
             self._require_gradients(gradient)
         d = self.learner.domain.dim
         _, note = self._find_played(round)
@@ -262,11 +264,14 @@ class AgentState:
                 "The agent has no costs, so a row means nothing to it. "
                 "Build it with costs=Linear(), for example, or give it gradients with update(g)."
             )
-        values = self.spec.read_filled(row, d, self.last_row)
+        if self.spec.fill is not None:
+            row = self.spec.fill_cells(row, d, self.last_row)
+        values = self.spec.read(row, d)
         x, note = self._find_played(round)
         scaled = self.spec.scale(values)
         g = np.asarray(costs.gradient(scaled, x), dtype=np.float64)
-        hitting = float(costs.value(scaled, x if note else self.in_force))
+        charged = x if note or not self.queue else self.queue[0]
+        hitting = float(costs.value(scaled, charged))
         if not (np.isfinite(hitting) and np.isfinite(g).all()):
             raise InvalidInput(
                 f"The cost of the row at {x.tolist()} must be finite, got {hitting}. Check the row."
@@ -293,7 +298,7 @@ class AgentState:
                 f"observe_cost needs a Bandit learner, got {type(learner).__name__}. "
                 "Use Bandit(learner, delta=0.1), or update(g)."
             )
-        if self.spec.takes_rows:
+        if self.spec.costs is not None:
             raise InvalidInput(
                 f"The agent's costs are {self.spec.costs}, so it takes rows. Use observe(row)."
             )

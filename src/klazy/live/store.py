@@ -15,21 +15,7 @@ from typing import Any, Self, TypeVar
 from weakref import WeakSet
 
 from klazy.base.checks import InvalidInput, file_path, one_of
-from klazy.live import schema
-from klazy.live.records import (
-    AGENT_SHIFT,
-    HINTED,
-    KNOWN,
-    ROUND,
-    AgentRow,
-    Row,
-    Snapshot,
-    Token,
-    append_checksum,
-    checksum_row,
-    find_number,
-    is_intact,
-)
+from klazy.live import records, schema
 
 # Seconds to wait for another process, or for a server that does not answer.
 PATIENCE = 10.0
@@ -53,12 +39,14 @@ _ROW_NAMES = {
     "snapshots": "a snapshot",
     "tokens": "the row of token {row.name!r}",
 }
-_AGENT = f"key >> {AGENT_SHIFT}"
+_AGENT = f"key >> {records.AGENT_SHIFT}"
 _WITHIN = "WHERE key >= ? AND key < ?"
-_OF_AGENT = f"WHERE key >= agents.id << {AGENT_SHIFT} AND key < (agents.id + 1) << {AGENT_SHIFT}"
+_OF_AGENT = (
+    f"WHERE key >= agents.id << {records.AGENT_SHIFT} AND key < (agents.id + 1) << {records.AGENT_SHIFT}"
+)
 # With the keys of snapshots: the record before each of them, and all after it.
 _FROM_SNAPSHOTS = f"""JOIN snapshots ON records.key >= snapshots.key - 1
-AND records.key < ((snapshots.key >> {AGENT_SHIFT}) + 1) << {AGENT_SHIFT} WHERE snapshots.key"""
+AND records.key < ((snapshots.key >> {records.AGENT_SHIFT}) + 1) << {records.AGENT_SHIFT} WHERE snapshots.key"""
 
 Result = TypeVar("Result")
 Values = Sequence[Any]
@@ -79,7 +67,7 @@ def is_url(path: object) -> bool:
 
 def _span(agent: int) -> tuple[int, int]:
     """Return the first key of an agent, and the first one of the next agent."""
-    return agent << AGENT_SHIFT, (agent + 1) << AGENT_SHIFT
+    return agent << records.AGENT_SHIFT, (agent + 1) << records.AGENT_SHIFT
 
 
 class Store(ABC):
@@ -136,9 +124,10 @@ class Store(ABC):
     def together(self) -> AbstractContextManager[None]:
         """Make one transaction of all writes in a ``with`` block; one within another is undone alone if it fails."""
 
-    @abstractmethod
     def transact(self, work: Callable[[], Result], row: Values | None = None) -> Result:
         """Do ``work`` in one transaction, after a lost connection from its beginning, unless its record ``row`` is there."""
+        with self.together():
+            return work()
 
     @abstractmethod
     def one_moment(self) -> AbstractContextManager[None]:
@@ -148,8 +137,7 @@ class Store(ABC):
     def insert(self, table: str, rows: Sequence[Values]) -> None:
         """Insert rows whose values are in the order of the table, within a transaction."""
 
-    @abstractmethod
-    def lock_agents(self, agents: Sequence[int]) -> None:
+    def lock_agents(self, agents: Sequence[int]) -> None:  # noqa: B027  a transaction in SQLite locks the file
         """Keep others from writing records of these agents until the transaction ends."""
 
     @abstractmethod
@@ -172,9 +160,9 @@ class Store(ABC):
     def touch(self) -> None:
         """Commit a write that changes nothing, to find out whether the database accepts any."""
 
-    @abstractmethod
     def has_changed(self) -> bool:
         """Return True if others may have written since the last call."""
+        return True
 
     @abstractmethod
     def find_own_faults(self) -> list[str]:
@@ -248,13 +236,13 @@ class Store(ABC):
         form = schema.FORMS[table]
         for found in self.ask(f"SELECT {COLUMNS[table]} FROM {table} {condition}", *values):
             row = form(*found)
-            if not is_intact(row):
+            if not records.is_intact(row):
                 raise self.damage(f"{_ROW_NAMES[table].format(row=row)} was changed")
             yield row
 
     # Agents
 
-    def list_agents(self) -> list[AgentRow]:
+    def list_agents(self) -> list[records.AgentRow]:
         """Return all agents, by id."""
         return list(self._read("agents", "ORDER BY id"))
 
@@ -263,11 +251,11 @@ class Store(ABC):
         ((count,),) = self.ask("SELECT count(*) FROM agents")
         return count
 
-    def find_agent(self, name: str) -> AgentRow | None:
+    def find_agent(self, name: str) -> records.AgentRow | None:
         """Return the agent of this name, if there is one."""
         return self.find_agents([name]).get(name)
 
-    def find_agents(self, names: Sequence[str]) -> dict[str, AgentRow]:
+    def find_agents(self, names: Sequence[str]) -> dict[str, records.AgentRow]:
         """Return those agents of these names that exist, by name."""
         found = {}
         for some in _split(names):
@@ -292,18 +280,19 @@ class Store(ABC):
             first = self.number_agents(names)
             at = time()
             agents = []
-            records = []
+            known = []
             snapshots = []
             for agent, name in enumerate(names, first):
                 key, _ = _span(agent)
-                agents.append(append_checksum(agent, name, at, configuration))
+                agents.append(records.append_checksum(agent, name, at, configuration))
                 for id in ids:
-                    row = (key, KNOWN, snapshot[0], None, id, None, b"", decision, 0.0, 0.0, None, None)
-                    records.append((*row, checksum_row(row)))
+                    answer = (id, None, b"", decision, 0.0, 0.0, None, None)
+                    row = (key, records.KNOWN, snapshot[0], None, *answer)
+                    known.append((*row, records.checksum_row(row)))
                     key += 1
-                snapshots.append(append_checksum(key, snapshot[0], at, *snapshot[1:]))
+                snapshots.append(records.append_checksum(key, snapshot[0], at, *snapshot[1:]))
             self.insert("agents", agents)
-            self.insert("records", records)
+            self.insert("records", known)
             self.insert("snapshots", snapshots)
 
         self.transact(create)
@@ -312,10 +301,10 @@ class Store(ABC):
 
     def add_token(self, name: str, role: str, agent: str | None, hash: str) -> None:
         """Store a token; raise :class:`TakenError` if its name is in use."""
-        row = append_checksum(name, role, agent, hash, time())
+        row = records.append_checksum(name, role, agent, hash, time())
         self.transact(lambda: self.insert("tokens", [row]))
 
-    def list_tokens(self) -> list[Token]:
+    def list_tokens(self) -> list[records.Token]:
         """Return all tokens, by name."""
         return list(self._read("tokens", "ORDER BY name"))
 
@@ -333,14 +322,14 @@ class Store(ABC):
 
     def require_last(self, lasts: Mapping[int, int | None]) -> None:
         """Lock agents, and raise an error unless the next record of each has this key, and follows this checksum."""
-        self.lock_agents([key >> AGENT_SHIFT for key in lasts])
+        self.lock_agents([key >> records.AGENT_SHIFT for key in lasts])
         later = {key - 1: last for key, last in lasts.items() if last is not None}
         first = [key for key, last in lasts.items() if last is None]
         begun = self.find_checksums(first, "snapshots")
         if self.find_checksums(list(later)) != later or len(begun) < len(first):
             raise TakenError
 
-    def read_records(self, agent: int, first: int, end: int | None = None) -> Iterator[Row]:
+    def read_records(self, agent: int, first: int, end: int | None = None) -> Iterator[records.Row]:
         """Read the records from number ``first`` on, or those before number ``end``; all of them must be there."""
         key, stop = _span(agent)
         if end is not None:
@@ -351,13 +340,13 @@ class Store(ABC):
             start = key
             for row in self._read("records", f"{_WITHIN} ORDER BY key LIMIT {RECORDS_PER_READ}", key, stop):
                 if row.key != key:
-                    raise self.damage(f"record {find_number(key)} of agent {agent} is missing")
+                    raise self.damage(f"record {records.find_number(key)} of agent {agent} is missing")
                 yield row
                 key += 1
         if end is not None and key < stop:
-            raise self.damage(f"record {find_number(key)} of agent {agent} is missing")
+            raise self.damage(f"record {records.find_number(key)} of agent {agent} is missing")
 
-    def find_round(self, agent: int, id: str) -> Row | None:
+    def find_round(self, agent: int, id: str) -> records.Row | None:
         """Return the round of this id, if there was one."""
         for row in self._read("records", f"WHERE {_AGENT} = ? AND id = ?", agent, id):
             if row.agent != agent or row.id != id:
@@ -365,7 +354,7 @@ class Store(ABC):
             return row
         return None
 
-    def read_rounds(self, agent: int, last: int, before: int | None = None) -> tuple[list[Row], bool]:
+    def read_rounds(self, agent: int, last: int, before: int | None = None) -> tuple[list[records.Row], bool]:
         """Return the last rounds before round ``before``, the oldest first, and whether there may be earlier ones.
 
         All records of one round are on one page, which may be longer for that; a page of many numbers is shorter.
@@ -379,24 +368,24 @@ class Store(ABC):
             if before is not None:
                 numbers = range(first, end)
                 end = first + bisect_left(numbers, before, key=lambda n: self._read_t(agent, n))
-            rounds: list[Row] = []
+            rounds: list[records.Row] = []
             size = 0
             for row in self._read_back(agent, first, end):
                 is_full = len(rounds) >= last or size >= PAGE_BYTES
                 if is_full and row.t != rounds[-1].t:
                     return rounds[::-1], True
-                if row.kind in (ROUND, HINTED):
+                if row.kind in (records.ROUND, records.HINTED):
                     rounds.append(row)
                     size += len(row.numbers) + len(row.decision)
             return rounds[::-1], False
 
     def _read_t(self, agent: int, n: int) -> int:
         """Return the round of a record."""
-        for (t,) in self.ask("SELECT t FROM records WHERE key = ?", agent << AGENT_SHIFT | n):
+        for (t,) in self.ask("SELECT t FROM records WHERE key = ?", agent << records.AGENT_SHIFT | n):
             return t
         raise self.damage(f"record {n} of agent {agent} is missing")
 
-    def _read_back(self, agent: int, first: int, end: int) -> Iterator[Row]:
+    def _read_back(self, agent: int, first: int, end: int) -> Iterator[records.Row]:
         """Read the records from number ``first`` to the one before ``end``, the latest first."""
         count = FIRST_READ
         while end > first:
@@ -420,30 +409,32 @@ class Store(ABC):
     def find_first_record(self, agent: int) -> int | None:
         """Return the number of the first record that was not pruned."""
         ((key,),) = self.ask(f"SELECT min(key) FROM records {_WITHIN}", *_span(agent))
-        return None if key is None else find_number(key)
+        return None if key is None else records.find_number(key)
 
     def find_last_record(self, agent: int) -> tuple[int, int] | None:
         """Return the number and the checksum of the last record."""
         sql = f"SELECT key, checksum FROM records {_WITHIN} ORDER BY key DESC LIMIT 1"
         for key, checksum in self.ask(sql, *_span(agent)):
-            return find_number(key), checksum
+            return records.find_number(key), checksum
         return None
 
-    def find_changes(self, agent: int, most: int) -> list[Row]:
+    def find_changes(self, agent: int, most: int) -> list[records.Row]:
         """Return the latest records that are not rounds, the latest first."""
-        condition = f"{_WITHIN} AND kind > {HINTED} AND kind <> {KNOWN} ORDER BY key DESC LIMIT {int(most)}"
+        condition = f"{_WITHIN} AND kind > {records.HINTED} AND kind <> {records.KNOWN} ORDER BY key DESC LIMIT {int(most)}"
         return list(self._read("records", condition, *_span(agent)))
 
     def list_latest(self) -> list[tuple[str, int, float | None]]:
         """Return of each agent its name, the rounds it has ended, and when it ended the last one."""
-        latest = f"SELECT {{}} FROM records {_OF_AGENT} AND kind <= {HINTED} ORDER BY key DESC LIMIT 1"
+        latest = (
+            f"SELECT {{}} FROM records {_OF_AGENT} AND kind <= {records.HINTED} ORDER BY key DESC LIMIT 1"
+        )
         t = latest.format("t")
         at = latest.format("at")
         return self.ask(f"SELECT name, coalesce(({t}), 0), ({at}) FROM agents")
 
     # Snapshots
 
-    def put_snapshots(self, snapshots: Sequence[Snapshot], lasts: Sequence[int | None]) -> None:
+    def put_snapshots(self, snapshots: Sequence[records.Snapshot], lasts: Sequence[int | None]) -> None:
         """Store the states of several agents, all or none, if each has seen the record with checksum ``last``."""
         keys = [snapshot.key for snapshot in snapshots]
 
@@ -451,21 +442,21 @@ class Store(ABC):
             self.require_last(dict(zip(keys, lasts, strict=True)))
             for some in _split(keys):
                 self.ask(f"DELETE FROM snapshots WHERE key {_among(some)}", *some)
-            self.insert("snapshots", [append_checksum(*snapshot[:-1]) for snapshot in snapshots])
+            self.insert("snapshots", [records.append_checksum(*snapshot[:-1]) for snapshot in snapshots])
 
         self.transact(put)
 
-    def read_snapshots(self, agent: int, order: str = "ORDER BY key") -> list[Snapshot]:
+    def read_snapshots(self, agent: int, order: str = "ORDER BY key") -> list[records.Snapshot]:
         """Return all snapshots of an agent, by default the first one first."""
         return list(self._read("snapshots", f"{_WITHIN} {order}", *_span(agent)))
 
-    def read_last_snapshot(self, agent: int) -> Snapshot:
+    def read_last_snapshot(self, agent: int) -> records.Snapshot:
         """Return the latest snapshot of an agent."""
         for snapshot in self.read_snapshots(agent, "ORDER BY key DESC LIMIT 1"):
             return snapshot
         raise self.damage(f"agent {agent} has no snapshot")
 
-    def read_latest(self, agents: Sequence[int]) -> Iterator[tuple[Snapshot, list[Row]]]:
+    def read_latest(self, agents: Sequence[int]) -> Iterator[tuple[records.Snapshot, list[records.Row]]]:
         """Read the latest snapshot of each agent, with the record before it, if it is there, and all after it."""
         for some in _split(agents):
             latest = (
@@ -478,11 +469,11 @@ class Store(ABC):
                     raise self.damage(f"agent {agent} has no snapshot")
             # Another process may store a later snapshot meanwhile; the records must follow these.
             keys = [snapshot.key for snapshot in snapshots.values()]
-            records: dict[int, list[Row]] = {agent: [] for agent in some}
+            later: dict[int, list[records.Row]] = {agent: [] for agent in some}
             for row in self._read("records", f"{_FROM_SNAPSHOTS} {_among(keys)} ORDER BY records.key", *keys):
-                records[row.agent].append(row)
+                later[row.agent].append(row)
             for agent in some:
-                yield snapshots[agent], records[agent]
+                yield snapshots[agent], later[agent]
 
     def prune(self, agent: int, n: int, keep: float | None) -> None:
         """Remove the records before the last snapshot whose number is at most ``n`` and whose age is at least ``keep``.
@@ -521,15 +512,15 @@ class Store(ABC):
         target = file_path(path, "path").absolute()
         if target.exists():
             raise InvalidInput(f"{target} exists already. Choose another path.")
-        self._copy(target)
-
-    def _copy(self, target: Path) -> None:
         try:
-            with open_store(target) as copy, self.one_moment():
-                copy.transact(lambda: self._copy_tables(copy))
+            self._copy(target)
         except BaseException:
             target.unlink(missing_ok=True)
             raise
+
+    def _copy(self, target: Path) -> None:
+        with open_store(target) as copy, self.one_moment():
+            copy.transact(lambda: self._copy_tables(copy))
 
     def _copy_tables(self, to: "Store") -> None:
         for table in ("agents", "records", "snapshots"):

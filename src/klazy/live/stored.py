@@ -5,6 +5,7 @@ The agents of a fleet play in one compiled call, and a call is one transaction.
 
 import json
 import warnings
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from datetime import timedelta
@@ -19,20 +20,7 @@ import numpy as np
 from klazy.base.checks import Array, InvalidInput, real_array
 from klazy.kernels import codes
 from klazy.learners import Learner
-from klazy.live.guards import Guards
-from klazy.live.records import (
-    AGENT_SHIFT,
-    NUMBER_TYPE,
-    RESTORE,
-    ROUND,
-    AgentRow,
-    Record,
-    Row,
-    Snapshot,
-    check_id,
-    checksum_row,
-    read_numbers,
-)
+from klazy.live import records
 from klazy.live.rows import RowSpec
 from klazy.live.state import AgentState, OtherMachine, Overtaken, RoundOutcome, warn_of_another_machine
 from klazy.live.store import Store, TakenError, open_store
@@ -46,11 +34,97 @@ SNAPSHOT_CALLS = 100
 MACHINE_ROUNDING = 1e-9
 NAME_BYTES = 200
 
-_CHECKSUM = Row._fields.index("checksum")
-MakeRecord = Callable[..., Record | None]
+_CHECKSUM = records.Row._fields.index("checksum")
+MakeRecord = Callable[..., records.Record | None]
 
 
-class StoredAgent:
+class StoredAgents(ABC):
+    """Agents of a store whose rounds end together: those of a fleet, or a single one."""
+
+    store: Store
+    # A stale state was interrupted while a round was applied, and must be read again.
+    is_stale: bool
+
+    @property
+    @abstractmethod
+    def members(self) -> Sequence["StoredAgent"]:
+        """Its agents."""
+
+    @abstractmethod
+    def _play(self, given: Any, id: str) -> Array:
+        """Compute, append and apply a round of the agents that ``given`` is for; return their next points."""
+
+    @abstractmethod
+    def _recall(self, given: Any, id: str) -> Array | None:
+        """Return what these agents decided in the round of this id, if they know it."""
+
+    @abstractmethod
+    def reload(self) -> None:
+        """Read what other processes have written since."""
+
+    @abstractmethod
+    def _explain_race(self, rounds: list[int]) -> str:
+        """Write what happened to these rounds, and what to play instead."""
+
+    def end(self, given: Any, id: str = "", retry: bool = True) -> Array:
+        """End a round by what is ``given``; return the next point, or those of a fleet.
+
+        A round whose id is known changes nothing: the answer is the one given then. After a lost race the round is computed
+        again with ``retry``; otherwise :class:`Overtaken` is raised.
+        """
+        while True:
+            try:
+                if self.is_stale:
+                    self.reload()
+                return self._play(given, id)
+            except InvalidInput:
+                made = None
+                # Of two errors, the first one says what was wrong.
+                with suppress(InvalidInput):
+                    made = self._recall(given, id) if id else None
+                if made is None:
+                    raise
+                return made
+            except TakenError:
+                made = self._recall(given, id) if id else None
+                states = [member.state for member in self.members]
+                rounds = [state.t for state in states]
+                # Late feedback does not end the round.
+                can_wait = all(state.can_wait for state in states)
+                self.reload()
+                if made is not None:
+                    return made
+                is_same_round = can_wait and rounds == [member.state.t for member in self.members]
+                if not retry and not is_same_round:
+                    raise Overtaken(f"{self._explain_race(rounds)}, or use retry=True.") from None
+
+    def take_snapshots(self) -> None:
+        """Store the present states, but of deleted agents, so that what came before is not replayed again."""
+        members = [member for member in self.members if member.n != member.saved and not member.is_stale]
+        alive = [member for member in members if not member.deleted]
+        snapshots = [member.make_snapshot() for member in alive]
+        # Another process that has gone on takes its own.
+        with suppress(TakenError):
+            if snapshots:
+                self.store.put_snapshots(snapshots, [member.last for member in alive])
+        for member in members:
+            member.note_snapshot()
+
+    def close(self) -> None:
+        """Leave snapshots of the present states, and close the store."""
+        if self.store.closed or self.store.inherited:
+            return
+        try:
+            if not self.store.read_only:
+                self.take_snapshots()
+        except InvalidInput:
+            # The file was moved or is full. Every round is in it.
+            pass
+        finally:
+            self.store.close()
+
+
+class StoredAgent(StoredAgents):
     """The state of an agent in a store, and the place of its next record.
 
     ``n`` is the number of that record, ``last`` the checksum of the one before it. ``keep`` says how much history stays: all of
@@ -63,7 +137,7 @@ class StoredAgent:
     def __init__(
         self,
         store: Store,
-        agent: AgentRow,
+        agent: records.AgentRow,
         keep: int | timedelta | None = None,
         learner: Learner[Any] | None = None,
     ) -> None:
@@ -72,14 +146,17 @@ class StoredAgent:
         self.keep = keep
         # The learner that the agent should have; one that is equal to it is not built again.
         self._learner = learner
-        self._base = agent.id << AGENT_SHIFT
+        self._base = agent.id << records.AGENT_SHIFT
         self.n = 0
         self.last: int | None = None
-        # A stale state was interrupted while a round was applied, and must be read again.
         self.is_stale = True
         # The record before which the last snapshot was taken; -1 if that was on another kind of machine.
         self.saved = 0
         self._seconds = 0.0
+
+    @property
+    def members(self) -> Sequence["StoredAgent"]:
+        return (self,)
 
     @property
     def key(self) -> int:
@@ -93,62 +170,37 @@ class StoredAgent:
 
     # Rounds
 
-    def end(self, make: MakeRecord, id: str = "", retry: bool = True) -> Array:
-        """End a round, or change the agent, by the record that ``make`` makes of its state; return the next point.
+    def _play(self, given: MakeRecord, id: str) -> Array:
+        """End a round, or change the agent, by the record that ``given`` makes of its state."""
+        is_due = self.n - self.saved >= SNAPSHOT_ROUNDS or self._seconds > SNAPSHOT_SECONDS
+        if is_due and not self.state.deleted:
+            self.take_snapshots()
+            self.prune()
+        start = perf_counter()
+        record = given(self.state, id=id)
+        if record is None:
+            return self.state.x
+        if self.state.deleted and record.kind != records.RESTORE:
+            raise InvalidInput(f"The agent {self.agent.name!r} was deleted. Restore it with agent.restore().")
+        outcome, row = self.compute(record)
+        self._seconds += perf_counter() - start
+        self.store.append(row)
+        self.apply(outcome, row)
+        return outcome.x.copy()
 
-        A round whose id is known changes nothing: the answer is the one given then. After a lost race the record is made again
-        of the new state with ``retry``; otherwise :class:`Overtaken` is raised.
-        """
-        while True:
-            try:
-                if self.is_stale:
-                    self.reload()
-                if self.n - self.saved >= SNAPSHOT_ROUNDS or self._seconds > SNAPSHOT_SECONDS:
-                    self.snapshot_if_due()
-                start = perf_counter()
-                record = make(self.state, id=id)
-                if record is None:
-                    return self.state.x
-                if self.state.deleted and record.kind != RESTORE:
-                    raise InvalidInput(
-                        f"The agent {self.agent.name!r} was deleted. Restore it with agent.restore()."
-                    )
-                outcome, row = self.compute(record)
-                self._seconds += perf_counter() - start
-                self.store.append(row)
-                self.apply(outcome, row)
-                return outcome.x.copy()
-            except InvalidInput:
-                made = None
-                # Of two errors, the first one says what was wrong.
-                with suppress(InvalidInput):
-                    made = self._recall(id)
-                if made is None:
-                    raise
-                return made
-            except TakenError:
-                made = self._recall(id)
-                now = self.state.t
-                self.reload()
-                if made is not None:
-                    return made
-                # Late feedback does not end the round.
-                is_same_round = self.state.t == now and self.state.can_wait
-                if not retry and not is_same_round:
-                    raise self._explain_race(now) from None
-
-    def _explain_race(self, t: int) -> Overtaken:
+    def _explain_race(self, rounds: list[int]) -> str:
+        (t,) = rounds
         message = f"Another process ended round t={t} of {self.agent.name!r}."
         if self.state.t <= t:
             message = f"The store of {self.agent.name!r} has gone back to an earlier round."
-        return Overtaken(f"{message} Play agent.x of round t={self.state.t}, or use retry=True.")
+        return f"{message} Play agent.x of round t={self.state.t}"
 
-    def _recall(self, id: str) -> Array | None:
-        row = self.store.find_round(self.agent.id, id) if id else None
-        return None if row is None else read_numbers(row.decision)
+    def _recall(self, given: MakeRecord, id: str) -> Array | None:
+        row = self.store.find_round(self.agent.id, id)
+        return None if row is None else records.read_numbers(row.decision)
 
     def compute(
-        self, record: Record, outcome: RoundOutcome | None = None
+        self, record: records.Record, outcome: RoundOutcome | None = None
     ) -> tuple[RoundOutcome, tuple[Any, ...]]:
         """Compute what a record leads to, unless that is known, and its row, with the checksum of the record before it."""
         kind, numbers, id, note, values, _ = record
@@ -168,7 +220,7 @@ class StoredAgent:
             outcome.acted or None,
             note or None,
         )
-        return outcome, (*row, checksum_row(row), self.last)
+        return outcome, (*row, records.checksum_row(row), self.last)
 
     def apply(self, outcome: RoundOutcome, row: Sequence[Any]) -> None:
         """Apply a record that is in the store."""
@@ -185,7 +237,6 @@ class StoredAgent:
     # History
 
     def reload(self) -> None:
-        """Read what other processes have written since."""
         snapshot = self.store.read_last_snapshot(self.agent.id)
         if snapshot.n > self.n or self.is_stale or not self._has_seen(snapshot):
             ((snapshot, rows),) = self.store.read_latest([self.agent.id])
@@ -193,14 +244,14 @@ class StoredAgent:
         else:
             self.replay(self.store.read_records(self.agent.id, self.n))
 
-    def _has_seen(self, snapshot: Snapshot) -> bool:
+    def _has_seen(self, snapshot: records.Snapshot) -> bool:
         """Return True if the store still has what this agent has seen; a database may be restored under it."""
         if self.last is None:
             return snapshot.n == self.n
         key = self.key - 1
         return self.store.find_checksums([key]).get(key) == self.last
 
-    def begin(self, snapshot: Snapshot, rows: Sequence[Row]) -> Sequence[Row]:
+    def begin(self, snapshot: records.Snapshot, rows: Sequence[records.Row]) -> Sequence[records.Row]:
         """Begin with the state of a snapshot; return the records after it.
 
         ``rows`` has these, and in front of them the record before the snapshot, unless it was pruned.
@@ -222,7 +273,7 @@ class StoredAgent:
         self.is_stale = False
         return rows
 
-    def replay(self, rows: Iterable[Row]) -> None:
+    def replay(self, rows: Iterable[records.Row]) -> None:
         """Compute and apply records of the store. Each must give the decision made then, up to rounding on another machine."""
         differs = False
         for row in rows:
@@ -237,10 +288,10 @@ class StoredAgent:
             self.apply(outcome, row)
         if differs:
             words = "decisions were computed elsewhere, and differ here in their last bits"
-            warnings.warn(f"{self.agent.name!r} in {self.store.path}: {words}.", OtherMachine, stacklevel=5)
+            warnings.warn(f"{self.agent.name!r} in {self.store.path}: {words}.", OtherMachine, stacklevel=4)
 
     def _is_near(self, x: Array, decision: bytes) -> bool:
-        made = np.frombuffer(decision, NUMBER_TYPE)
+        made = np.frombuffer(decision, records.NUMBER_TYPE)
         if len(made) != len(x):
             return False
         return bool(np.abs(made - x).max() <= MACHINE_ROUNDING * self.state.learner.domain.scale)
@@ -257,22 +308,11 @@ class StoredAgent:
         copied.state = self.state.copy()
         return copied
 
-    def make_snapshot(self) -> Snapshot:
+    def make_snapshot(self) -> records.Snapshot:
         """Describe the present state."""
         state = self.state
         about = json.dumps(state.describe_state())
-        return Snapshot(self.key, state.t, time(), state.hitting, state.switching, about, 0)
-
-    def snapshot_if_due(self) -> None:
-        """Store the present state if many rounds would have to be replayed without it."""
-        is_due = self.n - self.saved >= SNAPSHOT_ROUNDS or self._seconds > SNAPSHOT_SECONDS
-        if is_due and not self.deleted:
-            self.take_snapshot()
-            self.prune()
-
-    def take_snapshot(self) -> None:
-        """Store the present state, so that what came before is not replayed again."""
-        take_snapshots(self.store, [self])
+        return records.Snapshot(self.key, state.t, time(), state.hitting, state.switching, about, 0)
 
     def note_snapshot(self) -> None:
         """Count rounds and seconds from here on."""
@@ -286,39 +326,10 @@ class StoredAgent:
         elif self.keep is not None and self.n > self.keep:
             self.store.prune(self.agent.id, self.n - self.keep, None)
 
-    def close(self) -> None:
-        """Leave a snapshot of the present state, and close the store."""
-        close_agents(self.store, [self])
 
-
-def take_snapshots(store: Store, agents: Sequence[StoredAgent]) -> None:
-    """Store the present states of agents, but of deleted ones."""
-    alive = [agent for agent in agents if not agent.deleted]
-    # Another process that has gone on takes its own.
-    with suppress(TakenError):
-        store.put_snapshots([agent.make_snapshot() for agent in alive], [agent.last for agent in alive])
-    for agent in agents:
-        agent.note_snapshot()
-
-
-def close_agents(store: Store, agents: Sequence[StoredAgent]) -> None:
-    """Leave snapshots of agents that have played since their last ones, and close their store."""
-    if store.closed or store.inherited:
-        return
-    try:
-        played = [
-            agent for agent in agents if agent.n > agent.saved and not (agent.is_stale or agent.deleted)
-        ]
-        if played and not store.read_only:
-            take_snapshots(store, played)
-    except InvalidInput:
-        # The file was moved or is full. Every round is in it.
-        pass
-    finally:
-        store.close()
-
-
-def rebuild_agent(agent: AgentRow, snapshot: Snapshot, learner: Learner[Any] | None = None) -> AgentState:
+def rebuild_agent(
+    agent: records.AgentRow, snapshot: records.Snapshot, learner: Learner[Any] | None = None
+) -> AgentState:
     """Return the state of an agent at a snapshot, with ``learner`` if that is the agent's."""
     data = json.loads(agent.configuration) | json.loads(snapshot.about)
     state = AgentState.from_dict(data, is_trusted=True, learner=learner)
@@ -328,41 +339,6 @@ def rebuild_agent(agent: AgentRow, snapshot: Snapshot, learner: Learner[Any] | N
 
 
 # Opening
-
-
-def open_agent(
-    path: str | Path,
-    learner: Learner[Any] | None,
-    start: Callable[[], AgentState] | None,
-    name: str,
-    given: dict[str, Any],
-    engine: str,
-    state: Any,
-    guards: Guards | None,
-    keep: int | timedelta | None,
-    **options: Any,
-) -> StoredAgent:
-    """Open the agent of this name as it was after its last record, or create one with the state that ``start`` returns.
-
-    An existing one must have the learner, the ``given`` arguments of :class:`RowSpec`, as far as they are not None, and the
-    engine.
-    """
-    check_name(name)
-    if keep is not None:
-        _check_keep(keep)
-    store = open_store(path, new=start is not None, **options)
-    try:
-        if state is not None and store.find_agent(name) is not None:
-            raise InvalidInput(f"state is for a new agent, and {name!r} exists already. Leave the state out.")
-        (found,) = find_or_create(store, [name], start)
-        stored = revive_agent(store, found, keep, learner)
-        _require_same(stored, learner, start, given, engine)
-        if guards is not None and not store.read_only:
-            stored.end(lambda state, id: state.record_guards(guards))
-    except BaseException:
-        store.close()
-        raise
-    return stored
 
 
 def check_name(name: Any) -> str:
@@ -375,7 +351,7 @@ def check_name(name: Any) -> str:
     return name
 
 
-def _check_keep(keep: Any) -> None:
+def check_keep(keep: Any) -> None:
     """Check how much history stays."""
     is_span = isinstance(keep, timedelta) and keep > timedelta(0)
     is_count = isinstance(keep, int) and not isinstance(keep, bool) and keep >= 1
@@ -387,7 +363,7 @@ def _check_keep(keep: Any) -> None:
 
 def find_or_create(
     store: Store, names: Sequence[str], start: Callable[[], AgentState] | None
-) -> list[AgentRow]:
+) -> list[records.AgentRow]:
     """Find the agents of these names; create those that are missing, all with the state that ``start`` returns."""
     # Another process may create some of them meanwhile; then those that are still missing are tried again.
     while True:
@@ -410,7 +386,7 @@ def find_or_create(
 
 def revive_agent(
     store: Store,
-    agent: AgentRow,
+    agent: records.AgentRow,
     keep: int | timedelta | None = None,
     learner: Learner[Any] | None = None,
 ) -> StoredAgent:
@@ -419,14 +395,15 @@ def revive_agent(
     stored = StoredAgent(store, agent, keep, learner)
     rows = stored.begin(snapshot, rows)
     where = f"{agent.name!r} in {store.path}"
-    is_of_here = warn_of_another_machine(stored.state.machine, stored.state.engine, where, stacklevel=4)
+    is_of_here = warn_of_another_machine(stored.state.machine, stored.state.engine, where, stacklevel=3)
     stored.replay(rows)
     if not store.read_only and not is_of_here:
-        stored.take_snapshot()
+        stored.saved = -1
+        stored.take_snapshots()
     return stored
 
 
-def _require_same(
+def require_same(
     stored: StoredAgent,
     learner: Learner[Any] | None,
     start: Callable[[], AgentState] | None,
@@ -458,13 +435,15 @@ def _require_same(
 # Fleets
 
 
-class StoredFleet:
+class StoredFleet(StoredAgents):
     """Agents of a store that have one learner."""
 
-    def __init__(self, store: Store, agents: Sequence[AgentRow], learner: Learner[Any] | None) -> None:
+    def __init__(
+        self, store: Store, agents: Sequence[records.AgentRow], learner: Learner[Any] | None
+    ) -> None:
         self.store = store
         self.names = tuple(agent.name for agent in agents)
-        self.members = [StoredAgent(store, agent) for agent in agents]
+        self._members = [StoredAgent(store, agent) for agent in agents]
         self._given = learner
         self._machines: dict[str, bool] = {}
         # Configurations of agents that can play in the fleet.
@@ -473,35 +452,23 @@ class StoredFleet:
         self.reload()
         self.learner = self.members[0].state.learner
 
+    @property
+    def members(self) -> Sequence[StoredAgent]:
+        return self._members
+
     def gather(self, which: Sequence[int] | None = None) -> Array:
         """Return the numbers of all agents, or of some, a row each."""
         members = self.members if which is None else [self.members[i] for i in which]
         return np.array([member.state.form for member in members])
 
-    def update(self, g: Array, which: np.ndarray, id: str | int | None, retry: bool) -> Array:
-        """End the rounds of the agents ``which``; return their next points."""
-        text = "" if id is None else check_id(id)
-        while True:
-            if any(member.is_stale for member in self.members):
-                self.reload()
-            if self._calls >= SNAPSHOT_CALLS:
-                self.take_snapshots()
-            try:
-                return self._update(g, which.tolist(), text)
-            except TakenError:
-                made = self._recall(which, text) if text else None
-                self.reload()
-                if made is not None:
-                    return made
-                if not retry:
-                    raise Overtaken(
-                        "Another process ended a round of one of these agents. "
-                        "Play the points of fleet.x, or use retry=True."
-                    ) from None
-
-    def _update(self, g: Array, which: list[int], id: str) -> Array:
+    def _play(self, given: tuple[Array, list[int]], id: str) -> Array:
+        """End the rounds of some agents by their gradients."""
         from klazy.kernels.fleet import play_fleet
 
+        if self._calls >= SNAPSHOT_CALLS:
+            self.take_snapshots()
+            self._calls = 0
+        g, which = given
         state: Any = self.members[0].state
         forms = self.gather(which)
         rounds = forms[:, codes.T].astype(np.int64).tolist()
@@ -523,29 +490,34 @@ class StoredFleet:
         for member, t, gradient, form, point, hit, moved in numbers:
             outcome = RoundOutcome(t, form, None, None, point, hit, moved)
             outcomes.append(outcome)
-            rows.append(member.compute(Record(ROUND, gradient, id), outcome)[1])
+            rows.append(member.compute(records.Record(records.ROUND, gradient, id), outcome)[1])
         if len(rows) == 1:
             self.store.append(rows[0])
         else:
             self.store.append_many(rows)
         # If an interrupt comes between two of them, those that are left are read again.
+        self.is_stale = True
         for member in members:
             member.is_stale = True
         for member, outcome, row in zip(members, outcomes, rows, strict=True):
             member.apply(outcome, row)
+        self.is_stale = False
         self._calls += 1
         return x
 
-    def _recall(self, which: np.ndarray, id: str) -> Array | None:
+    def _explain_race(self, rounds: list[int]) -> str:
+        return "Another process ended a round of one of these agents. Play the points of fleet.x"
+
+    def _recall(self, given: tuple[Array, list[int]], id: str) -> Array | None:
         """Return what all of these agents decided in the call of this id; None if none of them knows it."""
-        found = [self.store.find_round(self.members[i].agent.id, id) for i in which]
+        found = [self.store.find_round(self.members[i].agent.id, id) for i in given[1]]
         rows = [row for row in found if row is not None]
         if rows and len(rows) < len(found):
             raise InvalidInput(
                 f"Some of these agents know the id {id!r}, others do not. "
                 "Use another id, or update only the agents that know it."
             )
-        return np.array([read_numbers(row.decision) for row in rows]) if rows else None
+        return np.array([records.read_numbers(row.decision) for row in rows]) if rows else None
 
     # History
 
@@ -566,6 +538,7 @@ class StoredFleet:
         if any(member.saved < 0 for member in self.members):
             # From here on, rounds are computed on this machine.
             self.take_snapshots()
+        self.is_stale = False
 
     def _is_of_here(self, member: StoredAgent) -> bool:
         """Return True if this kind of machine wrote an agent's snapshot; warn once of each other kind."""
@@ -603,15 +576,6 @@ class StoredFleet:
                 "Choose other names."
             )
 
-    def take_snapshots(self) -> None:
-        """Store the present states of all agents that have played since their last snapshot."""
-        take_snapshots(self.store, [member for member in self.members if member.n > member.saved])
-        self._calls = 0
-
-    def close(self) -> None:
-        """Leave snapshots of the present states, and close the store."""
-        close_agents(self.store, self.members)
-
 
 def open_fleet(
     path: str | Path, learner: Learner[Any] | None, names: tuple[str, ...] | None, **options: Any
@@ -628,7 +592,7 @@ def open_fleet(
         raise
 
 
-def _find_alike(store: Store, learner: Learner[Any] | None) -> list[AgentRow]:
+def _find_alike(store: Store, learner: Learner[Any] | None) -> list[records.AgentRow]:
     """Return all agents that can play in the fleet of a learner, by default that of the first of them."""
     found = []
     for agent in store.list_agents():

@@ -64,9 +64,8 @@ def make_app(settings: Settings) -> AccessMiddleware:
         docs_url=None,
         redoc_url=None,
     )
-    app.add_exception_handler(RequestValidationError, _answer_invalid)
     app.add_exception_handler(HTTPException, _answer_unknown)
-    for kind in (Problem, InvalidInput, Overtaken, Exception):
+    for kind in (Problem, RequestValidationError, InvalidInput, Overtaken, Exception):
         app.add_exception_handler(kind, _answer_failure)
     for make_paths in (_list_round_paths, _list_agent_paths, _list_operation_paths):
         app.include_router(make_paths(service))
@@ -76,10 +75,6 @@ def make_app(settings: Settings) -> AccessMiddleware:
 
 async def _answer_failure(_: Request, failed: Exception) -> Response:
     return problems.make_response(problems.explain_failure(failed))
-
-
-async def _answer_invalid(_: Request, failed: Any) -> Response:
-    return problems.make_response(problems.explain_invalid(list(failed.errors())))
 
 
 async def _answer_unknown(request: Request, failed: Any) -> Response:
@@ -146,7 +141,8 @@ def _list_round_paths(service: Service) -> APIRouter:
     answer: dict[str, Any] = {"response_model": schemas.Answer, **WRITER}
 
     async def end(round: RoundRequest) -> Response:
-        return JSONResponse(_describe_played(round.agent, await service.play(round)))
+        (played,) = await service.play([round])
+        return JSONResponse(_describe_played(round.agent, played))
 
     @router.get("/agents/{name}/decision", response_model=schemas.Answer, **READER)
     async def decide(name: Name) -> Response:
@@ -192,7 +188,7 @@ def _list_round_paths(service: Service) -> APIRouter:
                 detail = f"rounds.{place} must have either g or row."
                 raise Problem(422, detail, entry=place, agent=entry.agent)
         rounds = [RoundRequest(**vars(entry)) for entry in body.rounds]
-        played = await service.play_all(rounds)
+        played = await service.play(rounds, long=True)
         answers = [_describe_played(round.agent, one) for round, one in zip(rounds, played, strict=True)]
         return JSONResponse({"answers": answers})
 

@@ -19,9 +19,11 @@ from klazy.base.cells import is_missing
 from klazy.base.checks import Array, InvalidInput, real_array, vector
 from klazy.families import Family
 from klazy.learners import Learner
+from klazy.live.agent import Controls
 from klazy.live.explain import Explanation
 from klazy.live.guards import Guards
 from klazy.live.inspection import make_frame, parse_time
+from klazy.live.records import CHANGE_NAMES, DELETE
 from klazy.live.state import Overtaken
 from klazy.movement import Movement
 from klazy.serve.creating import check_path_name
@@ -214,7 +216,7 @@ class Client:
         return f"Client({self.url!r})"
 
 
-class RemoteAgent:
+class RemoteAgent(Controls):
     """An agent of a service, with the methods of :class:`~klazy.Agent`. :meth:`Client.agent` makes it.
 
     Parameters
@@ -405,45 +407,11 @@ class RemoteAgent:
         """
         self._end("give-up", id, True, None, round)
 
-    def freeze(self, reason: str = "") -> None:
-        """Play the current point until :meth:`resume`, while the learner goes on learning; the agent must have guards.
-
-        Parameters
-        ----------
-        reason : str, optional
-            The reason, which the service records.
-        """
-        self._post("freeze", reason=reason)
-
-    def resume(self, reason: str = "") -> None:
-        """Let the point follow the learner again from the next round on.
-
-        Parameters
-        ----------
-        reason : str, optional
-            The reason, which the service records.
-        """
-        self._post("resume", reason=reason)
-
-    def delete(self, reason: str = "") -> None:
-        """Accept no more rounds until :meth:`restore`; history and name stay.
-
-        Parameters
-        ----------
-        reason : str, optional
-            The reason, which the service records.
-        """
-        self._client.ask("DELETE", f"{self.place}?reason={quote(reason, safe='')}")
-
-    def restore(self, reason: str = "") -> None:
-        """Accept rounds again, after :meth:`delete`.
-
-        Parameters
-        ----------
-        reason : str, optional
-            The reason, which the service records.
-        """
-        self._post("restore", reason=reason)
+    def _change(self, kind: int, reason: str) -> None:
+        if kind == DELETE:
+            self._client.ask("DELETE", f"{self.place}?reason={quote(reason, safe='')}")
+        else:
+            self._post(CHANGE_NAMES[kind], reason=reason)
 
     def refresh(self) -> Array:
         """Ask for the point to play now.

@@ -8,7 +8,7 @@ from typing import Any
 from prometheus_client import CollectorRegistry, Counter, Histogram, disable_created_metrics, generate_latest
 from prometheus_client.multiprocess import MultiProcessCollector
 
-from klazy.live.tally import Tally
+from klazy.live.inspection import Tally
 from klazy.serve.settings import METRICS_FOLDER
 from klazy.serve.worker import RoundResult
 from klazy.sinks.metrics import Latest, make_families

@@ -5,6 +5,7 @@ import re
 from http import HTTPStatus
 from typing import Any
 
+from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
@@ -61,6 +62,8 @@ def explain_failure(failed: Exception) -> Problem:
     """Return the problem that an exception is answered with."""
     if isinstance(failed, Problem):
         return failed
+    if isinstance(failed, RequestValidationError):
+        return explain_invalid(list(failed.errors()))
     for kind, status in ERROR_STATUSES.items():
         if isinstance(failed, kind):
             return Problem(status, str(failed), headers=SOON if status == 503 else None)

@@ -17,7 +17,7 @@ from klazy.hindsight.offline import find_best
 from klazy.hindsight.optimum import GapNotReached
 from klazy.learners import Learner
 from klazy.live.inspection import describe_round, format_time, summarize
-from klazy.live.records import DELETE, FREEZE, GUARDS, RESTORE, RESUME, AgentRow, Row, parse_row
+from klazy.live.records import CHANGE_NAMES, AgentRow, Row, parse_row
 from klazy.live.rows import RowSpec
 from klazy.live.store import Store
 from klazy.serve.access import Grant
@@ -26,7 +26,6 @@ from klazy.serve.problems import Problem, refuse_unknown
 # A page of agents ends after this time.
 LIST_SECONDS = 2.0
 Result = TypeVar("Result")
-CHANGE_NAMES = {FREEZE: "freeze", RESUME: "resume", GUARDS: "guards", DELETE: "delete", RESTORE: "restore"}
 
 
 class Page(NamedTuple):

@@ -12,11 +12,10 @@ from starlette.requests import Request
 
 from klazy.base.checks import InvalidInput
 from klazy.learners import Learner
-from klazy.live.inspection import describe_agent
+from klazy.live.inspection import Tallies, describe_agent
 from klazy.live.state import AgentState
 from klazy.live.store import StoreFailed, open_store
 from klazy.live.stored import StoredAgent
-from klazy.live.tally import Tallies
 from klazy.serve.access import WRONG_RATE, Grant, RateLimiter, TokenCache
 from klazy.serve.metrics import Metrics
 from klazy.serve.problems import SOON, Problem, refuse_deleted
@@ -69,7 +68,7 @@ class Service:
 
     async def prepare(self, names: list[str]) -> None:
         """Compile the kernels of agents before their rounds are played: that must not make others wait."""
-        unknown = [name for name in names if not self.worker.knows(name)]
+        unknown = [name for name in names if name not in self.worker.agents]
         for first in range(0, len(unknown), AGENTS_PER_LOOKUP):
             some = unknown[first : first + AGENTS_PER_LOOKUP]
             for configuration in await self.lookups.run(self.lookups.read_configurations, some):
@@ -82,35 +81,27 @@ class Service:
         await self.prepare([name])
         return await self.worker.ask(find, long=long)
 
-    async def play(self, request: RoundRequest) -> RoundResult:
-        """End a round, and count it."""
-        await self.prepare([request.agent])
-        if self.worker.is_slow(request.agent):
-            (result,) = await self._play_in_parts([request])
+    async def play(self, requests: list[RoundRequest], *, long: bool = False) -> list[RoundResult]:
+        """End rounds, or none of them if one is rejected, and count them; more than one of them takes ``long``."""
+        names = sorted({request.agent for request in requests})
+        await self.prepare(names)
+        if long or names[0] in self.worker.slow:
+            results = await self._play_in_parts(requests, names)
         else:
+            (request,) = requests
             await self.wait_for(request.agent)
-            result = await self.worker.ask(lambda worker: worker.play(request), agents=[request.agent])
-        self._count(request, result)
-        return result
-
-    async def play_all(self, requests: list[RoundRequest]) -> list[RoundResult]:
-        """End many rounds, or none of them if one is rejected, and count them."""
-        await self.prepare(sorted({request.agent for request in requests}))
-        results = await self._play_in_parts(requests)
+            results = [await self.worker.ask(lambda worker: worker.play(request), agents=names)]
         for request, result in zip(requests, results, strict=True):
-            self._count(request, result)
+            # Feedback of an earlier round leaves the present one open.
+            if request.round is None and not result.dropped:
+                self.metrics.count_round(request.agent, result)
         return results
 
-    def _count(self, request: RoundRequest, result: RoundResult) -> None:
-        if request.ends_round and not result.dropped:
-            self.metrics.count_round(request.agent, result)
-
-    async def _play_in_parts(self, requests: list[RoundRequest]) -> list[RoundResult]:
+    async def _play_in_parts(self, requests: list[RoundRequest], names: list[str]) -> list[RoundResult]:
         """Compute rounds in parts, between which others are served; then commit them all at once.
 
         If another process plays one of these agents meanwhile, all rounds are computed again.
         """
-        names = sorted({request.agent for request in requests})
         async with self._hold(names):
             for attempt in range(ATTEMPTS):
                 bulk = Bulk(requests, self.worker.store, is_careful=attempt > 0)

@@ -7,10 +7,11 @@ outside of transactions, and short requests are served between two parts.
 import asyncio
 import logging
 from collections import OrderedDict, deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import chain
 from queue import SimpleQueue
 from threading import Thread
 from time import thread_time
@@ -18,17 +19,7 @@ from typing import Any, NamedTuple, cast
 
 from klazy.base.checks import Array, InvalidInput
 from klazy.learners.base import count_numbers
-from klazy.live.records import (
-    AGENT_SHIFT,
-    WAITS,
-    AgentRow,
-    Record,
-    Row,
-    Snapshot,
-    check_id,
-    read_feedback,
-    read_numbers,
-)
+from klazy.live import records
 from klazy.live.rows import Dropped
 from klazy.live.state import AgentState, Overtaken
 from klazy.live.store import Store, StoreFailed, TakenError
@@ -61,12 +52,7 @@ class RoundRequest:
     waits: bool = False
     gives_up: bool = False
 
-    @property
-    def ends_round(self) -> bool:
-        """Whether a round is over after it; feedback of an earlier round leaves the present one open."""
-        return self.round is None
-
-    def make_record(self, state: AgentState, id: str) -> Record:
+    def make_record(self, state: AgentState, id: str) -> records.Record:
         """Make the record of the round."""
         if self.gives_up:
             return state.record_given_up(self.round, id)
@@ -108,7 +94,7 @@ class Bulk:
     is_careful: bool
     agents: dict[str, StoredAgent] = field(default_factory=dict)
     rows: list[tuple[Any, ...]] = field(default_factory=list)
-    ids: dict[tuple[int, str], Row] = field(default_factory=dict)
+    ids: dict[tuple[int, str], records.Row] = field(default_factory=dict)
     results: list[RoundResult] = field(default_factory=list)
     # The agents that are due for a snapshot.
     due: set[int] = field(default_factory=set)
@@ -130,23 +116,23 @@ class Bulk:
     def append(self, row: tuple[Any, ...]) -> None:
         """Keep the row of a round."""
         self.rows.append(row)
-        found = Row(*row[:-1])
+        found = records.Row(*row[:-1])
         if found.id:
-            self.ids[found.key >> AGENT_SHIFT, found.id] = found
+            self.ids[found.key >> records.AGENT_SHIFT, found.id] = found
 
-    def find_round(self, agent: int, id: str) -> Row | None:
+    def find_round(self, agent: int, id: str) -> records.Row | None:
         """Return the round of this id, if it is known."""
         return self.ids.get((agent, id)) or self.store.find_round(agent, id)
 
-    def put_snapshots(self, snapshots: list[Snapshot], _: object) -> None:
+    def put_snapshots(self, snapshots: list[records.Snapshot], _: object) -> None:
         """Note that a snapshot is due once the rounds are committed."""
-        self.due.update(snapshot.key >> AGENT_SHIFT for snapshot in snapshots)
+        self.due.update(snapshot.key >> records.AGENT_SHIFT for snapshot in snapshots)
 
 
 class Seen(NamedTuple):
     """How far an agent was when a round of it was acknowledged: its next record, and the checksum of the last one."""
 
-    agent: AgentRow
+    agent: records.AgentRow
     key: int
     last: int | None
     t: int
@@ -171,13 +157,13 @@ class RoundWorker:
         self.store = store
         self._limits = limits
         self._note_loss = note_loss
-        self._agents: OrderedDict[str, StoredAgent] = OrderedDict()
+        self.agents: OrderedDict[str, StoredAgent] = OrderedDict()
         # Agents that are known to be as the store has them.
         self._current: set[str] = set()
         # Acknowledged rounds, also of agents that are no longer in the cache.
         self._seen: dict[str, Seen] = {}
         # Agents whose rounds are slow.
-        self._slow: set[str] = set()
+        self.slow: set[str] = set()
         # Agents whose store has gone back, until a request is rejected for it.
         self.lost: dict[str, Seen] = {}
         self._connections = store.connections
@@ -216,14 +202,6 @@ class RoundWorker:
         if self._news.empty():
             self._news.put(None)
 
-    def knows(self, name: str) -> bool:
-        """Return True if this agent is in the cache."""
-        return name in self._agents
-
-    def is_slow(self, name: str) -> bool:
-        """Return True if the last round of this agent took long."""
-        return name in self._slow
-
     def _run(self) -> None:
         while group := self._take_group():
             self._work(group)
@@ -244,36 +222,30 @@ class RoundWorker:
         return [self._short.popleft() for _ in range(min(REQUESTS_PER_TRANSACTION, len(self._short)))]
 
     def _work(self, group: list[_Job]) -> None:
-        written = {name for job in group for name in job.agents or ()}
+        agents = [job.agents for job in group if job.agents is not None]
+        written = set(chain.from_iterable(agents))
         try:
-            if any(job.agents is not None for job in group):
+            if agents:
                 with self.store.together():
                     self._lock(written)
                     self._do_all(group)
-                self._note_seen(written)
+                # Now their records are committed.
+                for name in written & self.agents.keys():
+                    agent = self.agents[name]
+                    self._seen[name] = Seen(agent.agent, agent.key, agent.last, agent.state.t)
             else:
+                self.store.require_place()
                 self._do_all(group)
         except Exception as failed:
             # Nothing of the group is in the store.
             if not isinstance(failed, StoreFailed):
                 _log.exception("a request failed")
-            self._forget_all()
+            self.agents.clear()
+            self._current.clear()
             for job in group:
                 job.answer = partial(job.future.set_exception, failed)
 
-    def _forget_all(self) -> None:
-        self._agents.clear()
-        self._current.clear()
-
-    def _note_seen(self, names: Iterable[str]) -> None:
-        """Remember the committed records of these agents."""
-        for name in names:
-            agent = self._agents.get(name)
-            if agent is not None:
-                self._seen[name] = Seen(agent.agent, agent.key, agent.last, agent.state.t)
-
     def _do_all(self, group: list[_Job]) -> None:
-        self.store.require_place()
         if self.store.has_changed():
             self._current.clear()
         if self.store.connections != self._connections:
@@ -285,13 +257,9 @@ class RoundWorker:
 
     def _lock(self, names: set[str]) -> None:
         """Lock all agents at once, so that two workers never wait for each other."""
-        ids = []
-        for name in names:
-            agent = self._agents.get(name)
-            found = self.store.find_agent(name) if agent is None else agent.agent
-            if found is not None:
-                ids.append(found.id)
-        self.store.lock_agents(ids)
+        found = [self.agents[name].agent for name in names & self.agents.keys()]
+        found += self.store.find_agents(list(names - self.agents.keys())).values()
+        self.store.lock_agents([agent.id for agent in found])
 
     def _do(self, job: _Job) -> None:
         try:
@@ -305,24 +273,24 @@ class RoundWorker:
 
     def find(self, name: str) -> StoredAgent:
         """Return an agent as it is now, deleted or not."""
-        agent = self._agents.get(name)
+        agent = self.agents.get(name)
         if agent is not None and name in self._current:
             return agent
         if agent is None or not agent.is_current():
             agent = self._refresh(name, agent)
         self._remember(name, agent)
-        self._agents.move_to_end(name)
-        if len(self._agents) > AGENTS_CACHED:
-            self._forget(next(iter(self._agents)))
+        self.agents.move_to_end(name)
+        if len(self.agents) > AGENTS_CACHED:
+            self._forget(next(iter(self.agents)))
         return agent
 
     def _remember(self, name: str, agent: StoredAgent) -> None:
         """Take an agent into the cache, as the store has it."""
-        self._agents[name] = agent
+        self.agents[name] = agent
         self._current.add(name)
 
     def _forget(self, name: str) -> None:
-        self._agents.pop(name, None)
+        self.agents.pop(name, None)
         self._current.discard(name)
 
     def _refresh(self, name: str, agent: StoredAgent | None) -> StoredAgent:
@@ -401,13 +369,13 @@ class RoundWorker:
         start = thread_time()
         result = self._end(agent, request, bulk)
         if thread_time() - start > SLOW_SECONDS:
-            self._slow.add(request.agent)
+            self.slow.add(request.agent)
         else:
-            self._slow.discard(request.agent)
+            self.slow.discard(request.agent)
         return result
 
     def _end(self, agent: StoredAgent, request: RoundRequest, bulk: Bulk | None) -> RoundResult:
-        id = "" if request.id is None else check_id(request.id)
+        id = "" if request.id is None else records.check_id(request.id)
         state = agent.state
         # A store finds out itself that it knows an id.
         is_known = bulk is not None and id != "" and bulk.knows(agent, id)
@@ -451,10 +419,10 @@ class RoundWorker:
         row = agent.store.find_round(agent.agent.id, id) if id else None
         if row is None:
             return None
-        x = read_numbers(row.decision)
-        feedback = read_feedback(row)
+        x = records.read_numbers(row.decision)
+        feedback = records.read_feedback(row)
         # Late feedback does not end the round.
-        has_ended = feedback is None or feedback[0] == WAITS
+        has_ended = feedback is None or feedback[0] == records.WAITS
         return RoundResult(row.t + has_ended, x, agent.state.spec.name(x), repeated=True)
 
     def go_on(self, bulk: Bulk) -> None:
@@ -473,7 +441,11 @@ class RoundWorker:
                 # Whoever sent them knows now.
                 for each in bulk.requests:
                     self.lost.pop(each.agent, None)
-                raise _name_place(refused, len(bulk.results), request.agent) from refused
+                if isinstance(refused, StoreFailed):
+                    raise
+                problem = explain_failure(refused)
+                place = {"entry": len(bulk.results), "agent": request.agent}
+                raise Problem(problem.status_code, problem.detail, **problem.more, **place) from refused
             seconds = thread_time() - start
         bulk.seconds += seconds
         budget = self._limits.budget
@@ -492,17 +464,10 @@ class RoundWorker:
         for name, agent in bulk.agents.items():
             agent.store = self.store
             if agent.agent.id in bulk.due:
-                agent.take_snapshot()
+                agent.saved = -1
+                agent.take_snapshots()
             self._remember(name, agent)
         return bulk.results
-
-
-def _name_place(refused: Exception, place: int, agent: str) -> Exception:
-    """Add the entry of the request to an error about it."""
-    if isinstance(refused, StoreFailed):
-        return refused
-    problem = explain_failure(refused)
-    return Problem(problem.status_code, problem.detail, **problem.more, entry=place, agent=agent)
 
 
 def _answer(jobs: list[_Job]) -> None:

@@ -9,8 +9,8 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, disable_created
 from prometheus_client.core import GaugeMetricFamily
 
 from klazy.base.checks import InvalidInput
+from klazy.live.inspection import Tallies, Tally
 from klazy.live.store import Store, open_store
-from klazy.live.tally import Tallies, Tally
 
 disable_created_metrics()
 Latest = Sequence[tuple[str, int, float | None]]
