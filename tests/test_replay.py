@@ -6,7 +6,7 @@ import re
 import subprocess
 import sys
 from dataclasses import replace
-from datetime import date, timedelta
+from datetime import date, datetime, timedelta
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
@@ -901,6 +901,44 @@ class TestTheProblemAsItIs:
         again = replay(demand, delay=3, **options)
         assert again.score("last value").cost == late.score("last value").cost
         assert again.optimum.lower_bound == plain.optimum.lower_bound
+
+    @pytest.mark.parametrize("options", [{}, {"lead": 2, "ramp_up": 3.0, "per": 4.0}], ids=repr)
+    def test_has_an_autoscaler_that_is_charged_like_any_other(self, by_step, options):
+        rng = np.random.default_rng(3)
+        demand = np.maximum(60.0 + 40.0 * np.sin(np.arange(120) / 9.0) + rng.normal(scale=8.0, size=120), 0.0)
+        times = [datetime(2024, 1, 1) + timedelta(minutes=i) for i in range(120)]
+        game: dict[str, Any] = {"domain": "box", "costs": "pinball", "upper": 200.0, "short": 4.0, **options}
+        frame = pl.DataFrame({"time": times, "demand": demand})
+        report = replay(frame, baseline="hpa:target=0.5,window=3m", **game)
+        found = report.score("baseline")
+        assert found.parameters == {"target": 0.5, "window": 3}
+        rule = kl.contrib.PodAutoscaler(kl.Box(0, 200), 0.5, 3, family=kl.Pinball(4.0))
+        warm = kl.Agent(rule, history=demand[:60, None] / options.get("per", 1.0))
+        given = {name: options[name] for name in ("lead", "per") if name in options}
+        guards = report.setup.guards
+        agent = kl.Agent(rule, costs=kl.Pinball(4.0), movement="l1", state=warm.state, guards=guards, **given)
+        for row in demand[60:, None]:
+            agent.observe(row)
+        assert (agent.hitting, agent.switching) == (found.hitting, found.switching)
+        assert "against the autoscaler's rule" in report.answer
+        by_default = replay(frame, baseline="hpa", **game).score("baseline")
+        assert by_default.parameters == {"target": 0.8, "window": 5}
+        for wrong, message in (
+            (
+                "hpa:targt=1",
+                "An option of hpa must be one of 'target', 'window', 'tolerance', 'step', got 'targt'.",
+            ),
+            ("hpa:target=x", "target of hpa must be a number, got 'x'."),
+            ("hpa:window=5x", "window must be a length of time above zero, got 5x."),
+        ):
+            with pytest.raises(InvalidInput, match=re.escape(message)):
+                replay(frame, baseline=wrong, **game)
+        with pytest.raises(InvalidInput, match=r"Write baseline='hpa:step=60s'\."):
+            replay(frame.drop("time"), baseline="hpa", **game)
+        with pytest.raises(
+            InvalidInput, match=r"needs costs='pinball' and domain='box', got Quadratic\(\) on"
+        ):
+            replay(frame, baseline="hpa", domain="box", costs="quadratic", upper=200.0)
 
     def test_does_not_know_the_optimum_within_limits_of_other_movements(self, by_step):
         demand = 10.0 + 8.0 * np.sin(np.arange(80) / 4.0)[:, None]

@@ -73,7 +73,11 @@ def replay(
         option("Also score this many later parts, each tuned on all rows before it.", min=0),
     ] = 0,
     baseline: Annotated[
-        Text, option("What you decided until now: a file, or columns of the trace, such as a,b.")
+        Text,
+        option(
+            "What you decided until now: a file, or columns of the trace, such as a,b; or hpa for the rule of Kubernetes' "
+            "autoscaler (hpa:target=0.7,window=10m; by default 0.8 and 5m)."
+        ),
     ] = None,
     time: Annotated[Text, option("The column of time stamps.", "found by its name or its dates")] = None,
     fill: Annotated[Text, option("Missing cells: forward, zero or drop.", "reject them")] = None,
@@ -221,10 +225,12 @@ def _read_numbers(text: str | None, name: str) -> float | list[float] | None:
     return numbers if len(numbers) > 1 else numbers[0]
 
 
-def _read_baseline(text: str | None) -> Path | list[str] | None:
-    """Return the file of that name, if there is one; else columns of the trace."""
-    if text is None:
-        return None
+def _read_baseline(text: str | None) -> Path | list[str] | str | None:
+    """Return the file of that name, if there is one; else the rule of an autoscaler, or columns of the trace."""
+    from klazy.studies.replay.setup import is_autoscaler
+
+    if text is None or is_autoscaler(text):
+        return text
     if Path(text).suffix and Path(text).exists():
         return Path(text)
     return text.split(",")

@@ -44,13 +44,14 @@ from klazy.learners.delayed import Delayed
 from klazy.learners.patient import Patient
 from klazy.learners.planning import Planning
 from klazy.learners.presets import ader, ensemble_auto, scream
+from klazy.learners.rolling import PodAutoscaler
 from klazy.learners.seasonal import Seasonal
 from klazy.movement import DriftedMovement, ImpactMovement, MahalanobisMovement, WeightedL2Movement
 from klazy.sets.balls import Space
 from klazy.theory.bounds import coin_betting_bound
 
 # Learners.
-__all__ = ["Bandit", "CoinBetting", "Delayed", "MirrorMemory", "Patient"]
+__all__ = ["Bandit", "CoinBetting", "Delayed", "MirrorMemory", "Patient", "PodAutoscaler"]
 # Experts of auto that forecast.
 __all__ += ["Autoregressive", "Planning", "Seasonal"]
 # Geometries of MirrorMemory.

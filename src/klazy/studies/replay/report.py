@@ -4,7 +4,7 @@ import json
 import textwrap
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from functools import cached_property
 from inspect import signature
@@ -25,7 +25,15 @@ from klazy.sets import ConvexSet
 from klazy.studies.contenders import FIXED, SEASONAL_RULE
 from klazy.studies.replay import page, scoring, wording
 from klazy.studies.replay.scoring import BASELINE, TUNED_ROWS, Best, Fold, Progress
-from klazy.studies.replay.setup import SHAPES, Setup, check_plausible, list_warnings, make_setup
+from klazy.studies.replay.setup import (
+    SHAPES,
+    Setup,
+    check_plausible,
+    is_autoscaler,
+    list_warnings,
+    make_autoscaler,
+    make_setup,
+)
 from klazy.studies.replay.source import DAY_SECONDS, Source, to_datetime
 from klazy.studies.tuning import Score
 
@@ -452,7 +460,9 @@ def replay(
     folds : int, optional
         Into how many parts to cut the second part, each scored by contenders tuned on all that came before it.
     baseline : path, frame, array_like or list of str, optional
-        The decisions made until now, a row per row of the data; or the columns of ``data`` that hold them.
+        The decisions made until now, a row per row of the data; or the columns of ``data`` that hold them. ``"hpa"`` is the
+        rule of Kubernetes' autoscaler, :class:`~klazy.contrib.PodAutoscaler`, with a target of 80 % and a window of 5 minutes;
+        ``"hpa:target=0.7,window=10m"`` changes these.
     time : str, optional
         The column of time stamps. Default: one called time or date, or the first with dates.
     fill : str, optional
@@ -491,9 +501,12 @@ def replay(
     report_progress = progress or (lambda fraction: None)
     if folds:
         integer(folds, "folds", "Leave it out for a single split.", least=2)
-    source = _open(data, time, fill, costs, baseline)
+    has_rule = is_autoscaler(baseline)
+    source = _open(data, time, fill, costs, None if has_rule else baseline)
     weights = np.atleast_1d(move_cost).astype(float).tolist()
     setups = [make_setup(source.dim, domain, costs, movement, weight, **options) for weight in weights]
+    if has_rule:
+        setups = [replace(setup, rule=make_autoscaler(baseline, source, setup)) for setup in setups]
     check_zeros(fill, setups[0].family)
     source.per = setups[0].per
     first = scoring.count_first(source, train)

@@ -14,6 +14,7 @@ import numpy as np
 
 from klazy.base.checks import Array, InvalidInput
 from klazy.base.options import write_option
+from klazy.contrib import PodAutoscaler
 from klazy.families import Family, LogWealth
 from klazy.game.batch import run_batch
 from klazy.game.run import COMPILED, run
@@ -388,6 +389,8 @@ def score_split(
         if not _waits_for_a_season(found):
             tuned.append(found)
         report_progress(0.5 * done / len(tunables))
+    if setup.rule is not None:
+        tuned.append(play_rule(setup.rule, setup, rows))
     for each in tuned:
         if setup.guards is None:
             each.player.settle()
@@ -401,6 +404,14 @@ def score_split(
     every = choose_every(rounds, source.dim)
     pieces = source.read_pieces(first, last)
     return score(tuned, pieces, edges, setup.charge, every, lambda part: report_progress(0.5 + 0.5 * part))
+
+
+def play_rule(rule: PodAutoscaler, setup: Setup, rows: Array) -> Tuned:
+    """Play the rule that decided until now on the rows to tune on."""
+    player = LearnerPlayer(lambda: rule, setup)
+    player.play(rows)
+    settings = {"target": rule.target, "window": rule.window}
+    return Tuned(BASELINE, BASELINE, player, settings, 1, [])
 
 
 def _guard(player: Any, setup: Setup) -> AgentPlayer:

@@ -131,7 +131,9 @@ def name_fixed(found: "Report") -> str:
 
 
 def _name(found: "Report", contender: str) -> str:
-    return "what you did until now" if contender == BASELINE else name_fixed(found)
+    if contender != BASELINE:
+        return name_fixed(found)
+    return "what you did until now" if found.setup.rule is None else "the autoscaler's rule"
 
 
 def _capitalize(words: str) -> str:
