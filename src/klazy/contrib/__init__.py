@@ -41,6 +41,7 @@ from klazy.learners.autoregressive import Autoregressive
 from klazy.learners.bandit import Bandit
 from klazy.learners.better import BetterOfTwo
 from klazy.learners.delayed import Delayed
+from klazy.learners.following import FollowForecast
 from klazy.learners.patient import Patient
 from klazy.learners.planning import Planning
 from klazy.learners.presets import ader, ensemble_auto, scream
@@ -54,6 +55,8 @@ from klazy.theory.bounds import coin_betting_bound
 __all__ = ["Bandit", "CoinBetting", "Delayed", "MirrorMemory", "Patient", "PodAutoscaler"]
 # Experts of auto that forecast.
 __all__ += ["Autoregressive", "Planning", "Seasonal"]
+# It follows forecasts that it is given.
+__all__ += ["FollowForecast"]
 # Geometries of MirrorMemory.
 __all__ += ["Entropy", "Geometry"]
 # Learners around learners.

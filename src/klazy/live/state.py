@@ -262,6 +262,8 @@ class AgentState:
                 "The agent has no costs, so a row means nothing to it. "
                 "Build it with costs=Linear(), for example, or give it gradients with update(g)."
             )
+        row, told = self.spec.split(row)
+        hint = told if hint is None else hint
         values = self.spec.read_filled(row, d, self.last_row)
         x, note = self._find_played(round)
         scaled = self.spec.scale(values)

@@ -24,7 +24,9 @@ from klazy.kernels.codes import SEASON_LAGS, SEASON_LONGEST, SEASON_NUMBERS, SEA
 from klazy.kernels.layout import find_missing_part
 from klazy.learners import GD, Learner
 from klazy.live.agent import Agent
+from klazy.live.rows import NEXT, THIS
 from klazy.studies.contenders import (
+    FORECASTS,
     GRADIENT_SAMPLE,
     REPLAY,
     SEASONAL_RULE,
@@ -65,15 +67,38 @@ SEASONS = {"day": (DAY_SECONDS, "daily"), "week": (WEEK_SECONDS, "weekly")}
 # The share of rows that must come one season after another row, and the rows of a season for each row it may be late.
 ON_TIME_SHARE = 0.9
 ROWS_PER_DELAY = 200
+# Forecasts are compared with so many rows before their own and after it. They are misplaced if they fit another one better in
+# this share of the stretches, with at most this share of the error.
+SHIFTS = 3
+BETTER_STRETCHES = 0.75
+BETTER_ERROR = 0.9
 Progress = Callable[[float], object]
 
 
-class LearnerPlayer:
-    """A player that is a learner, built from parameters."""
+class Hints:
+    """The forecasts of a trace, as a player reads them on, one after each row."""
 
-    def __init__(self, make: Callable[..., Learner[Any]], setup: Setup, **parameters: float) -> None:
+    def __init__(self, source: Source, at: int, ahead: int) -> None:
+        self.source = source
+        self.at = at
+        self.ahead = ahead
+
+    def read_on(self, rows: int) -> Array:
+        """Read those that are used after the next rows."""
+        told = self.source.read_hints(self.at, self.at + rows, self.ahead)
+        self.at += rows
+        return told
+
+
+class LearnerPlayer:
+    """A player that is a learner, built from parameters; ``hints`` are the forecasts that it is given, if it is."""
+
+    def __init__(
+        self, make: Callable[..., Learner[Any]], setup: Setup, hints: Hints | None = None, **parameters: float
+    ) -> None:
         self.learner = make(**parameters)
         self.setup = setup
+        self.hints = copy(hints)
         self.state = None
         self.settle()
 
@@ -93,21 +118,46 @@ class LearnerPlayer:
         return self._queue[0] if len(self._queue) else self.own
 
     def play(self, rows: Array) -> Array:
-        costs = self.setup.family.costs(rows)
-        trace = run(self.learner, costs, movement=self.setup.movement, state=self.state)
-        self.state = trace.state
+        played = self._play_hinted(rows) if self.hints else self._play_part(rows)
         if not len(self._queue):
-            return trace.x
-        points = np.vstack((self._queue, trace.x))
+            return played
+        points = np.vstack((self._queue, played))
         self._queue = points[len(rows) :]
         return points[: len(rows)]
+
+    def _play_part(self, rows: Array, hints: Array | None = None) -> Array:
+        costs = self.setup.family.costs(rows)
+        trace = run(self.learner, costs, movement=self.setup.movement, state=self.state, hints=hints)
+        self.state = trace.state
+        return trace.x
+
+    def _play_hinted(self, rows: Array) -> Array:
+        """Play rows with the forecasts that they have; where some are missing, rows without hints."""
+        assert self.hints is not None
+        told = self.hints.read_on(len(rows))
+        is_told = ~np.isnan(told).any(axis=1)
+        if self.learner.takes_gradients:
+            told = self.setup.family.gradient(told, np.zeros_like(told))
+        edges = [0, *(np.flatnonzero(np.diff(is_told)) + 1).tolist(), len(rows)]
+        return np.vstack(
+            [
+                self._play_part(rows[first:last], told[first:last] if is_told[first] else None)
+                for first, last in pairwise(edges)
+            ]
+        )
+
+    def __copy__(self) -> "LearnerPlayer":
+        copied = object.__new__(type(self))
+        vars(copied).update(vars(self), hints=copy(self.hints))
+        return copied
 
 
 class AgentPlayer:
     """A player that is an agent, whose guards limit its decisions."""
 
-    def __init__(self, agent: Agent) -> None:
+    def __init__(self, agent: Agent, hints: Hints | None = None) -> None:
         self.agent = agent
+        self.hints = hints
         self.learner = agent.learner
 
     @property
@@ -120,13 +170,14 @@ class AgentPlayer:
 
     def play(self, rows: Array) -> Array:
         points = np.empty_like(rows)
+        told = np.full_like(rows, np.nan) if self.hints is None else self.hints.read_on(len(rows))
         for at, row in enumerate(rows):
             points[at] = self.agent.in_force
-            self.agent.observe(row)
+            self.agent.observe(row, None if np.isnan(told[at]).any() else told[at])
         return points
 
     def __copy__(self) -> "AgentPlayer":
-        return AgentPlayer(copy(self.agent))
+        return AgentPlayer(copy(self.agent), copy(self.hints))
 
 
 class RecordedPlayer:
@@ -249,12 +300,17 @@ def warn_of_numpy(source: Source, setup: Setup) -> None:
 
 
 def list_tunables(
-    setup: Setup, tuned: Array, before: Iterator[Array], T: int, seconds: Array | None = None
+    setup: Setup,
+    tuned: Array,
+    before: Iterator[Array],
+    T: int,
+    seconds: Array | None = None,
+    hints: Hints | None = None,
 ) -> list[Tunable]:
     """List the contenders of a game with the values to try.
 
     ``tuned`` are the rows they are tuned on, ``before`` all rows before the split in pieces, T the number of all rows.
-    ``seconds`` are the times of the rows in ``tuned``, where they have dates.
+    ``seconds`` are the times of the rows in ``tuned``, where they have dates, ``hints`` the forecasts that come with them.
     """
     n = len(tuned)
     sample = tuned[:: max(1, n // GRADIENT_SAMPLE)]
@@ -269,12 +325,14 @@ def list_tunables(
         start=setup.start,
         point=_find_fixed(setup, before),
         profiles=find_profiles(seconds, setup.rule_family.width(setup.domain.dim)),
+        has_forecasts=hints is not None,
     )
     found = []
     for contender in list_contenders(REPLAY):
         axes = contender.axes(facts)
         if axes is not None:
-            make = partial(LearnerPlayer, contender.bind(facts), setup)
+            told = hints if contender.style == FORECASTS else None
+            make = partial(LearnerPlayer, contender.bind(facts), setup, told)
             found.append(Tunable(contender.name, contender.style, make, axes))
     return found
 
@@ -372,13 +430,14 @@ def score_split(
 ) -> list[Score]:
     """Tune all contenders on the rows before ``first``, and score them on those up to ``last``."""
     rows, seconds = read_tuned(source, first)
-    tunables = list_tunables(setup, rows, source.read_pieces(0, first), source.T, seconds)
-    measure = None
-    if not setup.lag:
-        measure = partial(measure_learners, setup=setup, rows=rows)
+    hints = None if source.forecasts is None else Hints(source, first - len(rows), 1 + setup.lag)
+    tunables = list_tunables(setup, rows, source.read_pieces(0, first), source.T, seconds, hints)
     tuned: list[Tuned] = []
     for done, tunable in enumerate(tunables, start=1):
         try:
+            # Runs side by side know neither a lag nor hints.
+            is_plain = not setup.lag and tunable.kind != FORECASTS
+            measure = partial(measure_learners, setup=setup, rows=rows) if is_plain else None
             found = tune(tunable, rows, setup.charge, measure)
         # A learner of another package may raise anything.
         except Exception as failed:
@@ -418,7 +477,7 @@ def _guard(player: Any, setup: Setup) -> AgentPlayer:
     """Continue a learner as an agent within the guards of the setup."""
     options = {"costs": setup.family, "movement": setup.movement, "guards": setup.guards}
     options |= {"lead": setup.lead, "delay": setup.delay}
-    return AgentPlayer(Agent(player.learner, state=player.state, **options))
+    return AgentPlayer(Agent(player.learner, state=player.state, **options), player.hints)
 
 
 def score_folds(
@@ -500,6 +559,60 @@ def find_hindsight_optimum(source: Source, setup: Setup, first: int, last: int) 
             switching += float(setup.movement.weight * setup.movement.distance(u[0] - before))
         before = u[-1]
     return Best(hitting, switching, bound, -(-(last - first) // length))
+
+
+def list_misplaced(source: Source, setup: Setup) -> list[str]:
+    """Say so if forecasts fit other rows clearly better than those that they are used for."""
+    forecasts = source.forecasts
+    assert forecasts is not None
+    own = 1 + setup.lag if forecasts.stand_before else 0
+    places = list(range(-SHIFTS, own + SHIFTS + 1))
+    last = source.T - max(places)
+    first = max(SHIFTS, last - TUNED_ROWS)
+    told = forecasts.values[first:last]
+    scale = np.abs(np.diff(source.read_as_given(first, last), axis=0)).mean(axis=0)
+    # A column that never changes cannot tell rows apart.
+    weight = np.divide(1.0, scale, where=scale > 0.0, out=np.zeros_like(scale))
+    misses = [
+        np.abs(told - source.read_as_given(first + place, last + place))
+        @ weight
+        / max(1, np.sum(weight > 0.0))
+        for place in places
+    ]
+    known = np.array(misses)[:, ~np.isnan(told).any(axis=1)]
+    if known.shape[1] < STRETCHES:
+        return []
+    parts = np.array([part.mean(axis=1) for part in np.array_split(known, STRETCHES, axis=1)]).T
+    errors = parts.mean(axis=1)
+    best = int(errors.argmin())
+    at = places.index(own)
+    is_better = (parts[best] < parts[at]).mean() >= BETTER_STRETCHES
+    if not is_better or errors[best] >= BETTER_ERROR * errors[at]:
+        return []
+    return [describe_misplaced(places[best], own, float(errors[best] / errors[at]), forecasts.stand_before)]
+
+
+def describe_misplaced(place: int, own: int, share: float, stand_before: bool) -> str:
+    """Write which row forecasts fit better than the one they are used for, and what to do."""
+    flag = write_option("forecast_for", THIS if stand_before else NEXT)
+    rows = abs(place - own)
+    way = "down" if place > own else "up"
+    remedy = f"Move them {way} by {rows} row{'' if rows == 1 else 's'}"
+    if not stand_before and place == 1:
+        remedy = f"Write {flag}"
+    elif stand_before and place == 0:
+        remedy = f"If each stands in the row that it is for, write {flag}"
+    elif place < own:
+        remedy += ", unless they only repeat what was"
+    fits = f"The forecasts in a row fit {_name_row(place)} better than {_name_row(own)}"
+    return f"{fits}, for which they are used: their error is {1.0 - share:.0%} less there. {remedy}."
+
+
+def _name_row(place: int) -> str:
+    """Name a row, counted from the one that a forecast stands in."""
+    if place in (-1, 0, 1):
+        return ("the row before", "their own row", "the next row")[place + 1]
+    return f"the row {abs(place)} rows {'later' if place > 0 else 'before'}"
 
 
 def measure_binding(scores: list[Score], setup: Setup, rows: Array) -> float:
