@@ -257,6 +257,9 @@ UNCOMPILED: dict[str, Maker] = {
     "Reluctant with hints": lambda domain, sigma, **options: kl.Reluctant(
         domain, movement_for(domain), 4.0, 3.0, hints=True, **options
     ),
+    "FollowForecast": lambda domain, sigma, **options: kl.contrib.FollowForecast(
+        domain, movement_for(domain), 4.0, 3.0, **options
+    ),
     "Advice": lambda domain, sigma, **options: kl.contrib.Advice(
         domain, [options.get("start", domain.start)], **options
     ),
