@@ -22,7 +22,7 @@ from klazy.cli.configfile import Config
 from klazy.cli.terminal import explain_os_error, flag, option, say
 from klazy.live.agent import Agent
 from klazy.live.inspection import format_time
-from klazy.live.rows import NEXT, THIS
+from klazy.live.rows import NEXT_ROW, THIS_ROW
 
 if TYPE_CHECKING:
     from klazy.sources import TimedRow
@@ -77,8 +77,8 @@ def live(
     forecast_for: Annotated[
         str | None,
         option(
-            "The row that a forecast in a row is for: next, the row that the decision after it meets; or this, the row that it "
-            "stands in: then a decision waits for that row, whose other cells may still be empty.",
+            "The row that the forecast in a row is for: next, the row that the decision after it meets; or this, its own row: "
+            "then a decision waits for that row, whose other cells may still be empty.",
             "as in the replay, else next",
         ),
     ] = None,
@@ -134,7 +134,9 @@ def live(
         player = Agent.open(state, player, name=known_as)
     with player, stop_between_rows() as wait:
         origin = player.origin or {}
-        feed = feeds.open_feed(context.params, origin.get("step") or feeds.STEP_SECONDS, list_columns(player))
+        feed = feeds.open_feed(
+            context.params, origin.get("step") or feeds.STEP_SECONDS, list_row_columns(player)
+        )
         if feed is not None and id is not None:
             raise InvalidInput(
                 "--id is for rows of standard input; the time stamp is the id of a source's row."
@@ -172,7 +174,7 @@ def load_agent(file: Path) -> Agent:
     return agent
 
 
-def list_columns(agent: Agent) -> list[str]:
+def list_row_columns(agent: Agent) -> list[str]:
     """List the columns that a row of an agent may have, those of forecasts last."""
     return [*(agent.columns or ()), *(agent.forecast or ())]
 
@@ -194,11 +196,13 @@ class RowLoop:
     refused: int = 0
 
     def __post_init__(self) -> None:
-        self.columns = frozenset(list_columns(self.agent))
+        self.columns = frozenset(list_row_columns(self.agent))
         origin = self.agent.origin or {}
-        is_own = one_of(self.forecast_for or origin.get("forecast_for", NEXT), "--forecast-for", (THIS, NEXT))
-        # Whether forecasts stand in the rows that they are for.
-        self.waits_for_forecasts = self.agent.forecast is not None and is_own == THIS
+        is_own = one_of(
+            self.forecast_for or origin.get("forecast_for", NEXT_ROW), "--forecast-for", (THIS_ROW, NEXT_ROW)
+        )
+        # Whether a decision waits for the row that it meets, because the forecast is there.
+        self.waits_for_forecasts = self.agent.forecast is not None and is_own == THIS_ROW
         self.time = origin.get("time")
         self.last_id = self.agent.last_id or ""
         self.out.give(self.agent, self.last_id)
@@ -327,7 +331,7 @@ class RowLoop:
             self.reported |= unknown
             names = ", ".join(sorted(unknown))
             self._report(f"{stamp}: the agent has no columns {names}; they are left out.")
-        cells = {name: row.cells.get(name) for name in list_columns(self.agent)}
+        cells = {name: row.cells.get(name) for name in list_row_columns(self.agent)}
         return Line(stamp, {TIME: stamp, **cells})
 
     def _take(self, line: Line, write: Callable[[dict[str, Any]], None]) -> None:
@@ -386,7 +390,7 @@ class RowLoop:
             raise InvalidInput(f"Each column must have a name of its own, got {names}.")
         if self.id is not None and self.id not in names:
             raise InvalidInput(f"--id must be one of the columns {names}, got {self.id}.")
-        columns = list_columns(self.agent)
+        columns = list_row_columns(self.agent)
         missing = [name for name in columns if name not in names]
         if missing:
             raise InvalidInput(f"The rows must have the columns {columns}, but {missing} are missing.")

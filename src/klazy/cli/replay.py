@@ -88,8 +88,8 @@ def replay(
     forecast_for: Annotated[
         str,
         option(
-            "The row that a forecast in a row is for: this, the row that it stands in, before which it was known; or next, "
-            "the row that the decision after it meets.",
+            "The row that the forecast in a row is for: this, its own row, before which it was known; or next, the row that "
+            "the decision after it meets.",
             True,
         ),
     ] = "this",

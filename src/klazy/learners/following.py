@@ -16,12 +16,12 @@ from klazy.sets import ConvexSet
 
 
 class FollowState(NamedTuple):
-    """Its point, the mean errors of the forecasts and how much they count, and the forecast of the round, if there is one."""
+    """Its point, sums of the errors of forecasts and of their weights, and the forecast of the round, if there is one."""
 
     t: int
     x: Array
     errors: Array
-    count: float
+    weight: float
     hint: Array
     has_hint: int
 
@@ -97,17 +97,17 @@ class FollowForecast(Learner[FollowState]):
 
     def step(self, state: FollowState, g: Array, hint: Array | None = None) -> FollowState:
         errors = state.errors
-        count = state.count
+        weight = state.weight
         if state.has_hint:
             pace = 1.0 / self.window
             errors = (1.0 - pace) * errors + pace * self._measure_error(g, state.hint)
-            count = (1.0 - pace) * count + pace
+            weight = (1.0 - pace) * weight + pace
         t = state.t + 1
         if hint is None:
-            return FollowState(t, state.x, errors, count, np.zeros_like(state.hint), 0)
-        forecast = self._correct(hint, errors / count if count > 0.0 else errors)
+            return FollowState(t, state.x, errors, weight, np.zeros_like(state.hint), 0)
+        forecast = self._correct(hint, errors / weight if weight > 0.0 else errors)
         x = self.mover.move(state.x, forecast, self.mover.price)
-        return FollowState(t, x, errors, count, np.array(hint), 1)
+        return FollowState(t, x, errors, weight, np.array(hint), 1)
 
     def _measure_error(self, row: Array, hint: Array) -> Array:
         """Return by how much a forecast was wrong; for demands the square of that, too."""
@@ -116,22 +116,22 @@ class FollowForecast(Learner[FollowState]):
         return self._average(row) - self._average(hint)
 
     def _correct(self, hint: Array, errors: Array) -> Array:
-        """Return what is to be expected of a round with this forecast, if errors are as they were on average."""
+        """Return the moments of a row with this forecast, whose error is distributed as those before."""
         if not isinstance(self.family, Pinball):
             return self._average(hint) + errors
         error, square = np.split(errors, 2)
         return np.concatenate((hint + error, hint**2 + 2.0 * hint * error + square))
 
     def _average(self, row: Array) -> Array:
-        """Return what is averaged of a row."""
+        """Return the moments of a row: the row itself, if there is no family."""
         return row if self.family is None else self.family.moments(row)
 
     def describe_memory(self, state: FollowState) -> str:
         if not state.has_hint:
             return "It has no forecast of this round, so it stays where it is."
         words = f"It was told to expect {write_vector(state.hint)}"
-        if state.count > 0.0:
-            error = state.errors[: self.domain.dim] / state.count
+        if state.weight > 0.0:
+            error = state.errors[: self.domain.dim] / state.weight
             words += f", and such forecasts were {write_vector(error)} too low on average"
         return f"{words}; it moves when that pays within {self.horizon:g} rounds."
 

@@ -17,7 +17,7 @@ from klazy.sets import Box, ConvexSet
 from klazy.sets.base import check_bounded
 
 # A quotient that is this little above a whole number is taken for that number.
-ROUNDING = 1e-9
+PODS_ROUNDING = 1e-9
 
 
 class RollingState(NamedTuple):
@@ -330,7 +330,7 @@ class PodAutoscaler(Learner[RollingState]):
         t, x, ring = state
         full = self.target * x
         is_near = np.abs(g - full) <= self.tolerance * full
-        pods = np.where(is_near, x, np.ceil(g / self.target - ROUNDING))
+        pods = np.where(is_near, x, np.ceil(g / self.target - PODS_ROUNDING))
         wanted = np.clip(pods, self.fewest, self.most)
         ring = ring.copy()
         ring[(t - 1) % self.window] = wanted

@@ -15,9 +15,9 @@ from klazy.learners import Delayed, Learner
 from klazy.movement import Movement, as_movement
 
 FILLS = ("forward", "zero", "drop")
-# The rows that a forecast in a row may be for: the one that it stands in, and the one that the decision after it meets.
-THIS = "this"
-NEXT = "next"
+# The row that the forecast in a row is for: its own, or the one that the decision after it meets.
+THIS_ROW = "this"
+NEXT_ROW = "next"
 # What :meth:`RowSpec.build` takes.
 GIVEN = ("costs", "columns", "movement", "origin", "fill", "per", "lead", "delay", "forecast")
 # What an agent that is opened again must have in common with its arguments; an origin is only a note.

@@ -44,7 +44,7 @@ SIMPLE = "simple"
 GREEDY = "greedy"
 LAZY = "lazy"
 # It is given forecasts, and plays only where there are some.
-FORECASTS = "forecasts"
+FORECASTING = "forecasts"
 FIXED = "fixed"
 SEASONAL_RULE = "seasonal"
 # Rounds from which the size of gradients is found.
@@ -333,8 +333,8 @@ CONTENDERS = (
     Contender("SAder-k", INFORMED, learners.sader_k, style=LAZY),
     Contender("ensemble_auto", TUNES_ITSELF, ensemble_auto, style=LAZY, study=ARENA),
     Contender("auto", TUNES_ITSELF, make_auto, style=LAZY),
-    Contender("forecast", TUNED, make_follower, choose_follower, FORECASTS, REPLAY),
-    Contender("auto with forecast", TUNES_ITSELF, make_hinted, choose_hinted, FORECASTS, REPLAY),
+    Contender("forecast", TUNED, make_follower, choose_follower, FORECASTING, REPLAY),
+    Contender("auto with forecast", TUNES_ITSELF, make_hinted, choose_hinted, FORECASTING, REPLAY),
 )
 
 

@@ -19,10 +19,10 @@ from klazy.base.files import write_durably
 from klazy.base.html import show_card
 from klazy.families import Family
 from klazy.live.agent import Agent
-from klazy.live.rows import NEXT, THIS, check_zeros
+from klazy.live.rows import NEXT_ROW, THIS_ROW, check_zeros
 from klazy.movement import Movement
 from klazy.sets import ConvexSet
-from klazy.studies.contenders import FIXED, FORECASTS, SEASONAL_RULE
+from klazy.studies.contenders import FIXED, FORECASTING, SEASONAL_RULE
 from klazy.studies.replay import page, scoring, wording
 from klazy.studies.replay.scoring import BASELINE, TUNED_ROWS, Best, Fold, Progress
 from klazy.studies.replay.setup import (
@@ -369,7 +369,7 @@ class Report:
         one_of(at, "at", ("split", "end"))
         player = score.began if at == "split" else score.player
         before = self.span[0] if at == "split" else self.span[1]
-        follows = score.kind == FORECASTS
+        follows = score.kind == FORECASTING
         last_row = None
         if self.source.fill == "forward":
             last_row = self.source.read_as_given(before - 1, before)[0]
@@ -405,8 +405,8 @@ class Report:
             "fixed_decision": self.score(FIXED).points[0].tolist(),
             "unit": self.unit,
         }
-        if self.source.forecasts is not None and score.kind == FORECASTS:
-            origin["forecast_for"] = NEXT if self.source.forecasts.stand_before else THIS
+        if self.source.forecasts is not None and score.kind == FORECASTING:
+            origin["forecast_for"] = NEXT_ROW if self.source.forecasts.is_early else THIS_ROW
         if self.source.time is not None:
             steps = self.source.find_steps()
             origin["time"] = self.source.time
@@ -441,7 +441,7 @@ def replay(
     folds: int = 0,
     baseline: Any = None,
     forecast: Any = None,
-    forecast_for: str = THIS,
+    forecast_for: str = THIS_ROW,
     time: str | None = None,
     fill: str | None = None,
     unit: str = "",
@@ -481,8 +481,8 @@ def replay(
         where the star stands for the name of a column; or a file or frame, whose rows go by their time stamps. Contenders that
         follow them then join. A row without a forecast is decided without.
     forecast_for : str, optional
-        The row that a forecast in a row is for: ``"this"``, the row that it stands in, before which it was known; or
-        ``"next"``, the row that the decision after it meets: the next one, with ``lead`` or ``delay`` as many rows later.
+        The row that the forecast in a row is for: ``"this"``, its own row, before which it was known; or ``"next"``, the row
+        that the decision after it meets, which is the next one, or with ``lead`` and ``delay`` as many rows later.
     time : str, optional
         The column of time stamps. Default: one called time or date, or the first with dates.
     fill : str, optional

@@ -24,9 +24,9 @@ from klazy.kernels.codes import SEASON_LAGS, SEASON_LONGEST, SEASON_NUMBERS, SEA
 from klazy.kernels.layout import find_missing_part
 from klazy.learners import GD, Learner
 from klazy.live.agent import Agent
-from klazy.live.rows import NEXT, THIS
+from klazy.live.rows import NEXT_ROW, THIS_ROW
 from klazy.studies.contenders import (
-    FORECASTS,
+    FORECASTING,
     GRADIENT_SAMPLE,
     REPLAY,
     SEASONAL_RULE,
@@ -53,8 +53,9 @@ FIXED_NUMBERS = 10**6
 # Numbers of which the optimum is found at once, and the same by cutting planes, which take longer.
 OPTIMUM_NUMBERS = 500_000
 CUT_NUMBERS = 2500
-# Rows from which a replay without compiled kernels gives a warning.
+# Rows from which a replay without compiled kernels gives a warning, and one with forecasts.
 LONG_ROWS = 200
+HINTED_ROWS = 10_000
 # Stretches of the scored rows, whose differences make the interval.
 STRETCHES = 20
 # Numbers of a contender's decisions that are recorded, or rounds of them, whichever is more.
@@ -135,7 +136,7 @@ class LearnerPlayer:
         """Play rows with the forecasts that they have; where some are missing, rows without hints."""
         assert self.hints is not None
         told = self.hints.read_on(len(rows))
-        is_told = ~np.isnan(told).any(axis=1)
+        is_told: Array = ~np.isnan(told).any(axis=1)
         if self.learner.takes_gradients:
             told = self.setup.family.gradient(told, np.zeros_like(told))
         edges = [0, *(np.flatnonzero(np.diff(is_told)) + 1).tolist(), len(rows)]
@@ -289,6 +290,8 @@ def warn_of_numpy(source: Source, setup: Setup) -> None:
     """Warn of a replay that takes long because a part of its game has no compiled kernel."""
     descent = GD(setup.domain, 1.0)
     missing = find_missing_part(descent, setup.family.costs(source.read(0, 1)), setup.movement)
+    if missing is None and source.forecasts is not None and source.T > HINTED_ROWS:
+        missing = "a learner with forecasts"
     if missing is None or source.T < LONG_ROWS:
         return
     warnings.warn(
@@ -331,7 +334,7 @@ def list_tunables(
     for contender in list_contenders(REPLAY):
         axes = contender.axes(facts)
         if axes is not None:
-            told = hints if contender.style == FORECASTS else None
+            told = hints if contender.style == FORECASTING else None
             make = partial(LearnerPlayer, contender.bind(facts), setup, told)
             found.append(Tunable(contender.name, contender.style, make, axes))
     return found
@@ -436,7 +439,7 @@ def score_split(
     for done, tunable in enumerate(tunables, start=1):
         try:
             # Runs side by side know neither a lag nor hints.
-            is_plain = not setup.lag and tunable.kind != FORECASTS
+            is_plain = not setup.lag and tunable.kind != FORECASTING
             measure = partial(measure_learners, setup=setup, rows=rows) if is_plain else None
             found = tune(tunable, rows, setup.charge, measure)
         # A learner of another package may raise anything.
@@ -565,43 +568,39 @@ def list_misplaced(source: Source, setup: Setup) -> list[str]:
     """Say so if forecasts fit other rows clearly better than those that they are used for."""
     forecasts = source.forecasts
     assert forecasts is not None
-    own = 1 + setup.lag if forecasts.stand_before else 0
+    own = 1 + setup.lag if forecasts.is_early else 0
     places = list(range(-SHIFTS, own + SHIFTS + 1))
     last = source.T - max(places)
     first = max(SHIFTS, last - TUNED_ROWS)
     told = forecasts.values[first:last]
+    is_known: Array = ~np.isnan(told).any(axis=1)
+    if is_known.sum() < STRETCHES:
+        return []
+    # Columns count alike, whatever their units; one that never changes cannot tell rows apart.
     scale = np.abs(np.diff(source.read_as_given(first, last), axis=0)).mean(axis=0)
-    # A column that never changes cannot tell rows apart.
     weight = np.divide(1.0, scale, where=scale > 0.0, out=np.zeros_like(scale))
-    misses = [
-        np.abs(told - source.read_as_given(first + place, last + place))
-        @ weight
-        / max(1, np.sum(weight > 0.0))
-        for place in places
-    ]
-    known = np.array(misses)[:, ~np.isnan(told).any(axis=1)]
-    if known.shape[1] < STRETCHES:
-        return []
-    parts = np.array([part.mean(axis=1) for part in np.array_split(known, STRETCHES, axis=1)]).T
-    errors = parts.mean(axis=1)
-    best = int(errors.argmin())
+    misses = [np.abs(told - source.read_as_given(first + k, last + k)) @ weight for k in places]
+    parts = np.array_split(np.array(misses)[:, is_known], STRETCHES, axis=1)
+    errors = np.column_stack([part.mean(axis=1) for part in parts])
+    total = errors.sum(axis=1)
+    best = int(total.argmin())
     at = places.index(own)
-    is_better = (parts[best] < parts[at]).mean() >= BETTER_STRETCHES
-    if not is_better or errors[best] >= BETTER_ERROR * errors[at]:
+    is_clear = (errors[best] < errors[at]).mean() >= BETTER_STRETCHES
+    if not is_clear or total[best] >= BETTER_ERROR * total[at]:
         return []
-    return [describe_misplaced(places[best], own, float(errors[best] / errors[at]), forecasts.stand_before)]
+    return [describe_misplaced(places[best], own, float(total[best] / total[at]), forecasts.is_early)]
 
 
-def describe_misplaced(place: int, own: int, share: float, stand_before: bool) -> str:
+def describe_misplaced(place: int, own: int, share: float, is_early: bool) -> str:
     """Write which row forecasts fit better than the one they are used for, and what to do."""
-    flag = write_option("forecast_for", THIS if stand_before else NEXT)
+    flag = write_option("forecast_for", THIS_ROW if is_early else NEXT_ROW)
     rows = abs(place - own)
     way = "down" if place > own else "up"
     remedy = f"Move them {way} by {rows} row{'' if rows == 1 else 's'}"
-    if not stand_before and place == 1:
+    if not is_early and place == 1:
         remedy = f"Write {flag}"
-    elif stand_before and place == 0:
-        remedy = f"If each stands in the row that it is for, write {flag}"
+    elif is_early and place == 0:
+        remedy = f"If each is in its own row, write {flag}"
     elif place < own:
         remedy += ", unless they only repeat what was"
     fits = f"The forecasts in a row fit {_name_row(place)} better than {_name_row(own)}"
@@ -609,7 +608,7 @@ def describe_misplaced(place: int, own: int, share: float, stand_before: bool) -
 
 
 def _name_row(place: int) -> str:
-    """Name a row, counted from the one that a forecast stands in."""
+    """Name a row, counted from the one that has the forecast."""
     if place in (-1, 0, 1):
         return ("the row before", "their own row", "the next row")[place + 1]
     return f"the row {abs(place)} rows {'later' if place > 0 else 'before'}"

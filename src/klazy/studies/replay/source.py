@@ -18,7 +18,7 @@ from klazy.base.cells import INDEX, MISSING, SEPARATORS, TIMES, is_missing, name
 from klazy.base.checks import LARGEST, Array, InvalidInput, one_of, real_array
 from klazy.base.install import make_missing
 from klazy.base.options import write_option
-from klazy.live.rows import FILLS, NEXT, THIS
+from klazy.live.rows import FILLS, NEXT_ROW, THIS_ROW
 
 # Reads the rows from one to before another.
 Read = Callable[[int, int], Array]
@@ -222,13 +222,13 @@ class Forecasts(NamedTuple):
         What its columns are called, one for each column of the trace.
     values : array
         Its rows, as many as the trace has, in units of the data; NaN where there is none.
-    stand_before : bool
-        Whether each stands in the row after which it is used, and not in the row that it is for.
+    is_early : bool
+        Whether each is in the row after which it is used, and not in its own.
     """
 
     names: list[str]
     values: Array
-    stand_before: bool
+    is_early: bool
 
     def read(self, first: int, last: int, ahead: int) -> Array:
         """Read the forecasts that are used after some rows; NaN where there is none.
@@ -247,7 +247,7 @@ class Forecasts(NamedTuple):
         array
             A forecast for each row, in units of the data.
         """
-        shift = 0 if self.stand_before else ahead
+        shift = 0 if self.is_early else ahead
         found = self.values[first + shift : last + shift]
         none_after = np.full((last - first - len(found), self.values.shape[1]), np.nan)
         return np.vstack((found, none_after))
@@ -605,7 +605,7 @@ def open_forecasts(source: Source, data: Any, forecast: Any, row: str, time: str
 
     Forecasts of another file are those of the same time stamps, or of the same rows where there are none.
     """
-    stand_before = one_of(row, write_option("forecast_for"), (THIS, NEXT)) == NEXT
+    is_early = one_of(row, write_option("forecast_for"), (THIS_ROW, NEXT_ROW)) == NEXT_ROW
     names = list_forecast_columns(forecast)
     if names is not None:
         if STAR in "".join(names):
@@ -614,14 +614,14 @@ def open_forecasts(source: Source, data: Any, forecast: Any, row: str, time: str
             flag = write_option("forecast")
             raise InvalidInput(f"{flag} must name a column for each of {source.columns}, got {names}.")
         values = Source(data, time, only=names, has_gaps=True, role="forecast").read_all()
-        return Forecasts(names, values if source.kept is None else values[source.kept], stand_before)
+        return Forecasts(names, values if source.kept is None else values[source.kept], is_early)
     own = Source(forecast, time, has_gaps=True)
     if set(own.columns) != set(source.columns):
         flag = write_option("forecast")
         raise InvalidInput(f"{flag} must have the columns {source.columns}, got {own.columns}.")
     values = own.read_all()[:, [own.columns.index(column) for column in source.columns]]
     names = [f"{column}_forecast" for column in source.columns]
-    return Forecasts(names, _align(values, own, source), stand_before)
+    return Forecasts(names, _align(values, own, source), is_early)
 
 
 def list_forecast_columns(forecast: Any) -> list[str] | None:

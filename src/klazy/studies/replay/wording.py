@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from klazy.families import LogWealth, Rewards
-from klazy.studies.contenders import FIXED, FORECASTS, GREEDY, LAZY, SIMPLE, YOURS
+from klazy.studies.contenders import FIXED, FORECASTING, GREEDY, LAZY, SIMPLE, YOURS
 from klazy.studies.replay.scoring import BASELINE, OPTIMUM
 from klazy.studies.tuning import Score
 
@@ -95,7 +95,7 @@ def judge_forecasts(found: "Report") -> str | None:
     ``"do not help"``; None without forecasts."""
     if found.source.forecasts is None:
         return None
-    return _judge_gain(found.best_of(FORECASTS), found.best_of(*WITHOUT_FORECASTS), "help", "do not help")
+    return _judge_gain(found.best_of(FORECASTING), found.best_of(*WITHOUT_FORECASTS), "help", "do not help")
 
 
 def _judge_gain(one: Score, other: Score, yes: str, no: str) -> str:
@@ -192,7 +192,7 @@ def _describe_laziness(found: "Report") -> str:
 
 
 def _describe_forecasts(found: "Report") -> str:
-    told = found.best_of(FORECASTS)
+    told = found.best_of(FORECASTING)
     paid = f"{_format(found, told.cost)}, {_compare(found, told, found.best_of(*WITHOUT_FORECASTS))}"
     said = f"{format_contender(told)} paid {paid}"
     verdict = judge_forecasts(found)
