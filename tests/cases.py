@@ -257,6 +257,9 @@ UNCOMPILED: dict[str, Maker] = {
     "Reluctant with hints": lambda domain, sigma, **options: kl.contrib.Reluctant(
         domain, movement_for(domain), 4.0, 3.0, hints=True, **options
     ),
+    "FollowForecast": lambda domain, sigma, **options: kl.contrib.FollowForecast(
+        domain, movement_for(domain), 4.0, 3.0, **options
+    ),
     "Advice": lambda domain, sigma, **options: kl.contrib.Advice(
         domain, [options.get("start", domain.start)], **options
     ),
@@ -296,10 +299,13 @@ COMPILED = LEARNERS | THUMBS | ENSEMBLES
 EVERY_LEARNER = COMPILED | UNCOMPILED
 # It knows one kind of set and one family; see test_planning.py.
 PLANNING = kl.contrib.Planning(kl.Box([0.0, 0.0], [9.0, 9.0]), "l1", 16, family=kl.Pinball(4.0))
+# So does this; see test_thumb.py.
+AUTOSCALER = kl.contrib.PodAutoscaler(kl.Box([0.0, 0.0], [9.0, 9.0]), window=3)
 examples_of(
     kl.types.Learner,
     [
         PLANNING,
+        AUTOSCALER,
         *(make(domain, 1.0) for make in EVERY_LEARNER.values() for domain in (kl.L2Ball(2), kl.Simplex(2))),
     ],
 )

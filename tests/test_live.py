@@ -49,6 +49,42 @@ class Interrupted(io.StringIO):
         return line or self.more
 
 
+def test_a_forecast_may_come_before_the_rest_of_its_row(tmp_path):
+    """A row is decided once the forecast of the one that its decision meets is known: early, or with that row."""
+    box = kl.Box(0.0, 99.0)
+    follower = kl.contrib.FollowForecast(box, "l1", 8, 4, family=kl.Pinball(4.0))
+    given = {
+        "columns": ["load"],
+        "forecast": "told",
+        "lead": 1,
+        "origin": {"forecast_for": "this", "time": "at"},
+    }
+    kl.Agent(follower, **given).save(tmp_path / "agent.json")
+    load, told = [50, 52, 61, 58, 40, 44], [49, 55, 60, 59, 42, 45]
+    whole = [f"{at},{load[at]},{told[at]}" for at in range(6)]
+    early = ["0,,49", "1,,55", "0,50,49"]
+    for at in range(1, 6):
+        early += [f"{at + 1},,{told[at + 1]}"] if at < 5 else []
+        early += [f"{at},{load[at]},{told[at]}"]
+    agent = kl.Agent.load(tmp_path / "agent.json")
+    for row, later in zip(load, [*told[2:], None, None], strict=True):
+        agent.observe({"load": row, "told": later})
+    answers = [feed("\n".join(["at,load,told", *lines]), tmp_path / "agent.json") for lines in (whole, early)]
+    assert answers[0].stdout == answers[1].stdout
+    assert answers[0].status == answers[1].status == 0
+    assert answers[0].stdout.splitlines()[-1] == f"5,{agent.decision['load']}"
+    moved = [
+        ",".join([*row.split(",")[:2], *after])
+        for row, after in zip(whole, [*[[str(x)] for x in told[2:]], [""], [""]], strict=True)
+    ]
+    nexts = feed("\n".join(["at,load,told", *moved]), tmp_path / "agent.json", "--forecast-for", "next")
+    assert nexts.stdout == answers[0].stdout
+    refused = feed("at,load\n0,3\n", tmp_path / "agent.json")
+    assert "The rows must have the columns ['load', 'told'], but ['told'] are missing." in refused.stderr
+    wrong = feed("", tmp_path / "agent.json", "--forecast-for", "that")
+    assert "--forecast-for must be one of 'this', 'next', got 'that'." in wrong.stderr
+
+
 def test_decisions_come_as_the_rows_do(agent):
     rows = HEADER + MORNING + NOON
     ended = feed(rows, agent)

@@ -11,6 +11,7 @@ import pytest
 
 import klazy as kl
 from cases import (
+    AUTOSCALER,
     DRIFTED,
     EVERY_LEARNER,
     FAMILIES,
@@ -49,6 +50,7 @@ CONFIGS = examples_of(
         *MEMORIES,
         *(make(3) for make in MOVEMENTS.values()),
         PLANNING,
+        AUTOSCALER,
         *(make(domain, 1.0) for make in EVERY_LEARNER.values() for domain in (kl.L2Ball(2), TRIANGLE)),
         DRIFTED,
         *(make(kl.Box(-1.0, 1.0)) for make in LOOKAHEADS),

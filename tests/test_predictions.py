@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.stats import norm
 
 import klazy as kl
 from cases import gradients, movement_for
@@ -33,7 +34,8 @@ def twins(domain, **options):
         kl.contrib.Reluctant(domain, movement_for(domain), 4.0, 3.0, hints=heeds, **options)
         for heeds in (False, True)
     ]
-    return [*heeding, *reluctant, kl.GD(domain, 3.0, **options)]
+    following = kl.contrib.FollowForecast(domain, movement_for(domain), 4.0, 3.0, **options)
+    return [*heeding, *reluctant, following, kl.GD(domain, 3.0, **options)]
 
 
 ENSEMBLES = {
@@ -142,6 +144,40 @@ def test_good_hints_help_auto_and_useless_ones_cost_little():
     best = kl.offline_optimum(g, BOX, movement).cost
     assert perfect - best < 0.25 * (plain - best)
     assert useless - best < 1.05 * (plain - best)
+
+
+@given(seed=seeds, ratio=st.sampled_from([1.0, 4.0, 19.0]), bias=st.floats(-9.0, 9.0))
+def test_a_follower_of_demand_keeps_a_reserve_as_large_as_forecasts_are_wrong(seed, ratio, bias):
+    """Where moving costs next to nothing it plays the quantile of a normal demand around the corrected forecast."""
+    rng = np.random.default_rng(seed)
+    hints = rng.uniform(30.0, 60.0, (40, 2))
+    errors = bias + rng.normal(scale=[1.0, 5.0], size=(40, 2))
+    family = kl.Pinball(ratio)
+    learner = kl.contrib.FollowForecast(kl.Box([0.0, 0.0], [200.0, 200.0]), "l1", 1e9, 1e9, family=family)
+    # The hint of a round is for the next one.
+    rows = np.vstack((rng.uniform(30.0, 60.0, (1, 2)), hints[:-1] + errors[:-1]))
+    state = learner.init()
+    for row, hint in zip(rows, hints, strict=True):
+        state = learner.step(state, row, hint)
+    seen = errors[:-1]
+    expected = hints[-1] + seen.mean(axis=0) + seen.std(axis=0) * norm.ppf(ratio / (ratio + 1.0))
+    np.testing.assert_allclose(state.x, expected, rtol=1e-6)
+    assert np.array_equal(learner.step(state, rows[0]).x, state.x)
+
+
+@given(seed=seeds, domain=st.sampled_from([kl.Simplex(5), BOX]))
+def test_a_follower_of_prices_corrects_them(seed, domain):
+    rng = np.random.default_rng(seed)
+    bias = rng.normal(size=5)
+    learner = kl.contrib.FollowForecast(domain, movement_for(domain), 3.0, 1e9)
+    state = learner.init()
+    hint = None
+    for g in gradients(seed, 8, 5):
+        row = g if hint is None else hint + bias
+        hint = g
+        state = learner.step(state, row, hint)
+    np.testing.assert_allclose(state.x @ (hint + bias), domain.lowest(hint + bias) @ (hint + bias), atol=1e-9)
+    assert state.t == 9
 
 
 def test_auto_without_hints_is_what_it_was():

@@ -6,9 +6,9 @@ import re
 import subprocess
 import sys
 from dataclasses import replace
-from datetime import date, timedelta
+from datetime import date, datetime, timedelta
 from functools import partial
-from itertools import pairwise
+from itertools import pairwise, product
 from pathlib import Path
 from typing import Any
 
@@ -32,12 +32,13 @@ from klazy.studies.replay.scoring import (
     STRETCHES,
     find_hindsight_optimum,
     find_profiles,
+    list_misplaced,
     list_missed_seasons,
     list_tunables,
     measure_learners,
 )
 from klazy.studies.replay.setup import read_move_costs
-from klazy.studies.replay.source import Steps
+from klazy.studies.replay.source import Forecasts, Steps
 from klazy.studies.replay.wording import (
     explain_laziness,
     format_amount,
@@ -743,6 +744,23 @@ PROBLEMS = [
 ]
 
 
+# The same with forecasts, and the rows that these are for.
+LATE = ("--per", "60", "--lead", "2", "--ramp-up", "2", "--delay", "1")
+FORECAST_PROBLEMS = [
+    ("this", ("--per", "60", "--no-whole", "--fill", "forward")),
+    ("this", LATE),
+    ("next", LATE),
+]
+
+
+@pytest.fixture
+def few(monkeypatch):
+    """A few contenders: those with forecasts, and those that a report needs."""
+    names = {"fixed", "GD", "k-lazyGD", "auto", "forecast"}
+    chosen = [contender for contender in list_contenders(REPLAY) if contender.name in names]
+    monkeypatch.setattr("klazy.studies.replay.scoring.list_contenders", lambda study: chosen)
+
+
 def reproduce(report, score, rows, folder):
     """Tell the agent of a contender the rows of the second part, and compare what it paid."""
     report.agent(score.name).save(folder / "agent.json")
@@ -901,6 +919,182 @@ class TestTheProblemAsItIs:
         again = replay(demand, delay=3, **options)
         assert again.score("last value").cost == late.score("last value").cost
         assert again.optimum.lower_bound == plain.optimum.lower_bound
+
+    @pytest.mark.parametrize("options", [{}, {"lead": 2, "ramp_up": 3.0, "per": 4.0}], ids=repr)
+    def test_has_an_autoscaler_that_is_charged_like_any_other(self, by_step, options):
+        rng = np.random.default_rng(3)
+        demand = np.maximum(60.0 + 40.0 * np.sin(np.arange(120) / 9.0) + rng.normal(scale=8.0, size=120), 0.0)
+        times = [datetime(2024, 1, 1) + timedelta(minutes=i) for i in range(120)]
+        game: dict[str, Any] = {"domain": "box", "costs": "pinball", "upper": 200.0, "short": 4.0, **options}
+        frame = pl.DataFrame({"time": times, "demand": demand})
+        report = replay(frame, baseline="hpa:target=0.5,window=3m", **game)
+        found = report.score("baseline")
+        assert found.parameters == {"target": 0.5, "window": 3}
+        rule = kl.contrib.PodAutoscaler(kl.Box(0, 200), 0.5, 3, family=kl.Pinball(4.0))
+        warm = kl.Agent(rule, history=demand[:60, None] / options.get("per", 1.0))
+        given = {name: options[name] for name in ("lead", "per") if name in options}
+        guards = report.setup.guards
+        agent = kl.Agent(rule, costs=kl.Pinball(4.0), movement="l1", state=warm.state, guards=guards, **given)
+        for row in demand[60:, None]:
+            agent.observe(row)
+        assert (agent.hitting, agent.switching) == (found.hitting, found.switching)
+        assert "against the autoscaler's rule" in report.answer
+        by_default = replay(frame, baseline="hpa", **game).score("baseline")
+        assert by_default.parameters == {"target": 0.8, "window": 5}
+        for wrong, message in (
+            (
+                "hpa:targt=1",
+                "An option of hpa must be one of 'target', 'window', 'tolerance', 'step', got 'targt'.",
+            ),
+            ("hpa:target=x", "target of hpa must be a number, got 'x'."),
+            ("hpa:window=5x", "window must be a length of time above zero, got 5x."),
+        ):
+            with pytest.raises(InvalidInput, match=re.escape(message)):
+                replay(frame, baseline=wrong, **game)
+        with pytest.raises(InvalidInput, match=r"Write baseline='hpa:step=60s'\."):
+            replay(frame.drop("time"), baseline="hpa", **game)
+        with pytest.raises(
+            InvalidInput, match=r"needs costs='pinball' and domain='box', got Quadratic\(\) on"
+        ):
+            replay(frame, baseline="hpa", domain="box", costs="quadratic", upper=200.0)
+
+    @pytest.mark.parametrize(("stand", "options"), FORECAST_PROBLEMS)
+    def test_has_forecasts_that_replay_live_and_service_use_alike(
+        self, tmp_path, by_step, few, stand, options
+    ):
+        """In rows of their own or before, with some missing: what is promised is paid, to the last digit."""
+        rng = np.random.default_rng(8)
+        demand = 600.0 + 400.0 * np.sin(np.arange(84) / 6.0)[:, None] + rng.normal(scale=90.0, size=(84, 2))
+        told = demand + rng.normal(scale=30.0, size=demand.shape)
+        ahead = 1 + sum(
+            int(options[options.index(lag) + 1]) for lag in ("--lead", "--delay") if lag in options
+        )
+        shift = 0 if stand == "this" else ahead
+        rows = []
+        for i in range(80):
+            cells = [
+                f"{i}",
+                f"{demand[i, 0]:.3f}",
+                "" if "--fill" in options and i % 9 == 4 else f"{demand[i, 1]:.3f}",
+            ]
+            forecasts = [f"{each:.3f}" for each in told[min(i + shift, 83)]]
+            rows.append([*cells, *(["", forecasts[1]] if i % 11 == 7 else forecasts)])
+        names = ["time", "eu", "us", "eu_told", "us_told"]
+        lines = [",".join(row) for row in (names, *rows)]
+        written(tmp_path, "\n".join(lines) + "\n", "load.csv")
+        given = (
+            "--forecast",
+            "*_told",
+            "--forecast-for",
+            stand,
+            "--contender",
+            "forecast",
+            "--emit",
+            "agent.json",
+        )
+        ended = call_klazy("replay", "load.csv", *self.OPTIONS, *options, *given, "--json", folder=tmp_path)
+        assert ended.status == 0, ended.stderr
+        report = json.loads(ended.stdout)
+        assert report["columns"] == ["eu", "us"]
+        paid = {row["contender"]: row for row in report["table"]}
+        promised = (paid["forecast"]["hitting"], paid["forecast"]["switching"])
+        first = report["rounds"]["first"]
+
+        ended = feed(
+            "\n".join([lines[0], *lines[first + 1 :]]), tmp_path / "agent.json", "--state", "live.db"
+        )
+        assert ended.status == 0, ended.stderr
+        with kl.Agent.open(tmp_path / "live.db", name="agent") as played:
+            assert (played.hitting, played.switching) == promised
+            decision = played.decision
+
+        # An agent gets each forecast after the row before.
+        cells = [dict(zip(names[1:], row[1:], strict=True)) for row in rows[first:]]
+        cells = [{name: float(text) if text else None for name, text in row.items()} for row in cells]
+        if stand == "this":
+            later = [*cells[ahead:], *[{}] * ahead]
+            cells = [
+                row | {name: other.get(name) for name in names[3:]}
+                for row, other in zip(cells, later, strict=True)
+            ]
+        with run_service(tmp_path, insecure=True) as served:
+            remote = served.client().agent("told", tmp_path / "agent.json")
+            agent = kl.Agent.load(tmp_path / "agent.json")
+            assert agent.forecast == ("eu_told", "us_told")
+            for at, row in enumerate(cells):
+                remote.observe(row, id=at)
+                agent.observe(row)
+            assert (agent.hitting, agent.switching, agent.decision) == (*promised, decision)
+            assert (remote.hitting, remote.switching, remote.decision) == (*promised, decision)
+
+    @pytest.mark.parametrize(("stand", "moved"), list(product(["this", "next"], [-2, -1, 0, 1, 2])))
+    def test_has_forecasts_whose_rows_are_noticed_if_they_are_others(self, stand, moved):
+        rng = np.random.default_rng(moved + 9)
+        rows = np.cumsum(rng.normal(size=(200, 2)), axis=0) * [1.0, 100.0]
+        told = rows + 0.3 * rng.normal(size=rows.shape) * [1.0, 100.0]
+        shift = moved + (1 if stand == "next" else 0)
+        standing = np.roll(told, -shift, axis=0)
+        standing[::7] = np.nan
+        source = Source(rows)
+        source.forecasts = Forecasts(["a", "b"], standing, stand == "next")
+        said = list_misplaced(source, make_setup(2, "box", "quadratic", upper=1e4))
+        assert len(said) == (moved != 0)
+        remedies = {
+            ("this", 1): "fit the next row better than their own row, .* Write forecast_for='next'.",
+            ("this", -1): "fit the row before better than .* Move them up by 1 row, unless they only repeat",
+            ("this", 2): "fit the row 2 rows later better than .* Move them down by 2 rows.",
+            ("next", -1): "fit their own row better than the next row, .* write forecast_for='this'.",
+            ("next", 1): "fit the row 2 rows later better than the next row, .* Move them down by 1 row.",
+        }
+        assert re.search(remedies.get((stand, moved), ""), " ".join(said))
+
+    def test_has_forecasts_in_a_file_of_their_own_by_time(self, tmp_path, by_step, few):
+        """Those of other times do not matter, nor does their order of columns; rows that are dropped need none."""
+        rng = np.random.default_rng(0)
+        rows = rng.uniform(1.0, 9.0, (90, 2))
+        told = rows + rng.normal(size=rows.shape)
+        times = [datetime(2024, 1, 1) + timedelta(hours=i) for i in range(90)]
+        frame = pl.DataFrame({"time": times, "a": rows[:, 0], "b": rows[:, 1]})
+        holes = frame.with_columns(
+            pl.when(pl.int_range(90) % 8 == 3).then(None).otherwise(pl.col("b")).alias("b")
+        )
+        named = {"a_told": told[:, 0], "b_told": told[:, 1]}
+        game: dict[str, Any] = {"domain": "box", "costs": "pinball", "upper": 9.0, "fill": "drop"}
+        inside = replay(
+            holes.with_columns(**{name: pl.Series(cells) for name, cells in named.items()}),
+            forecast="*_told",
+            **game,
+        )
+        more = pl.DataFrame(
+            {"time": [datetime(2023, 1, 1), *times], "b": [1.0, *told[:, 1]], "a": [1.0, *told[:, 0]]}
+        )
+        more.write_csv(tmp_path / "told.csv")
+        apart = replay(holes, forecast=str(tmp_path / "told.csv"), **game)
+        assert inside.source.filled == 11
+        assert apart.table.equals(inside.table)
+        assert apart.agent("forecast").forecast == ("a_forecast", "b_forecast")
+        assert apart.to_dict()["forecasts"] in ("help", "perhaps", "do not help")
+        assert apart.agent("auto").forecast is None
+        without = replay(holes, **game)
+        assert without.to_dict()["forecasts"] is None
+        assert without.score("auto").cost == inside.score("auto").cost
+        for wrong, message in (
+            ("a_told", r"forecast must name a column for each of \['a', 'b', 'b_told'\], got \['a_told'\]"),
+            (
+                "c_told",
+                r"forecast must be a file or columns of the data \(time, a, b, a_told, b_told\), got 'c_told'",
+            ),
+            (frame.select("time", "a"), r"forecast must have the columns \['a', 'b'\], got \['a'\]"),
+            (frame.select("a", "b").head(5), "forecast must have 90 rows or times, got 5 rows"),
+            (more.head(1), "forecast must have time stamps of the data, and has none of them"),
+        ):
+            data = holes.with_columns(**{name: pl.Series(cells) for name, cells in named.items()})
+            if not isinstance(wrong, str):
+                data = holes
+            with pytest.raises(InvalidInput, match=message):
+                replay(data, forecast=wrong, **game)
+        with pytest.raises(InvalidInput, match="forecast_for must be one of 'this', 'next', got 'that'"):
+            replay(holes, forecast=frame, forecast_for="that", **game)
 
     def test_does_not_know_the_optimum_within_limits_of_other_movements(self, by_step):
         demand = 10.0 + 8.0 * np.sin(np.arange(80) / 4.0)[:, None]

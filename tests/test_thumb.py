@@ -1,9 +1,12 @@
 """Rules of thumb: they play what a slow loop plays, at once, in pieces and round by round, for every family of costs."""
 
+import math
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
 
 import klazy as kl
 from klazy.base.checks import InvalidInput
@@ -210,6 +213,35 @@ def test_rolling_rules_play_what_numpy_says_in_pieces_and_round_by_round(window,
             assert np.array_equal(one, other)
 
 
+def scale_pods(demand, target, seconds, step, most):
+    """The HPA's rule, as its documentation has it, for one column."""
+    current = 1
+    recommended = []
+    path = []
+    for i, load in enumerate(demand):
+        path.append(current)
+        ratio = load / current / target
+        pods = current if abs(ratio - 1.0) <= 0.1 else math.ceil(current * ratio - 1e-9)
+        recommended.append((step * i, min(max(pods, 1), most)))
+        recent = [pods for when, pods in recommended if when > step * i - seconds]
+        wanted = recommended[-1][1]
+        current = wanted if wanted > current else min(current, max(recent))
+    return path
+
+
+@given(
+    rows=arrays(np.float64, (40, 2), elements=st.floats(0.0, 30.0)),
+    target=st.floats(0.3, 1.2),
+    minutes=st.integers(1, 8),
+)
+def test_a_pod_autoscaler_decides_as_the_hpa(rows, target, minutes):
+    box = kl.Box([0.0, 0.0], [20.5, 20.5])
+    learner = kl.contrib.PodAutoscaler(box, target, minutes)
+    played = kl.run(learner, kl.PinballCosts(rows), engine="step").x
+    for i, column in enumerate(rows.T):
+        assert played[:, i].tolist() == scale_pods(column, target, 60.0 * minutes, 60.0, 20)
+
+
 def test_an_ensemble_takes_rules_of_thumb():
     g = rows_for(kl.Linear())
     ensemble = kl.SAder(
@@ -250,6 +282,10 @@ def test_a_subclass_with_a_step_of_its_own_is_not_played_by_rows():
         (lambda: kl.RollingMax(SIMPLEX, 3, family=kl.LogWealth()),
          "family must be one whose rows are demands or targets, such as Pinball(), got LogWealth()."),
         (lambda: kl.RollingMax(SIMPLEX, 3, 0.0), "headroom must be above 0, got 0.0."),
+        (lambda: kl.contrib.PodAutoscaler(SIMPLEX), "domain must be a Box, got Simplex(dim=3). Use Box(1.0, 20.0)."),
+        (lambda: kl.contrib.PodAutoscaler(kl.Box(0.0, 0.5)), "domain must have room for a whole number of at least 1, got"),
+        (lambda: kl.contrib.PodAutoscaler(BOX, family=kl.Quadratic()),
+         "family must be Pinball, whose rows are demands, got Quadratic()."),
         (lambda: kl.RollingQuantile(SIMPLEX, 3, 1.2), "q must be from 0 to 1, got 1.2."),
         (lambda: kl.Fixed(3), "domain must be a ConvexSet such as L2Ball(5), got 3."),  # pyright: ignore[reportArgumentType]
         (lambda: kl.Fixed(SIMPLEX, start=[1.0, 1.0, 1.0]), "start must be in Simplex(dim=3), got [1.0, 1.0, 1.0]."),

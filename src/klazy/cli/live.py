@@ -5,6 +5,7 @@ import json
 import signal
 import sys
 import time
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -14,13 +15,14 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TextIO
 
 import typer
 
-from klazy.base.cells import SEPARATORS, TIMES, name_index
-from klazy.base.checks import InvalidInput
+from klazy.base.cells import SEPARATORS, TIMES, is_missing, name_index
+from klazy.base.checks import InvalidInput, one_of
 from klazy.cli import feeds, outlets
 from klazy.cli.configfile import Config
 from klazy.cli.terminal import explain_os_error, flag, option, say
 from klazy.live.agent import Agent
 from klazy.live.inspection import format_time
+from klazy.live.rows import NEXT_ROW, THIS_ROW
 
 if TYPE_CHECKING:
     from klazy.sources import TimedRow
@@ -72,6 +74,14 @@ def live(
     since: feeds.Since = None,
     step: feeds.Step = None,
     settle: feeds.Settle = None,
+    forecast_for: Annotated[
+        str | None,
+        option(
+            "The row that the forecast in a row is for: next, the row that the decision after it meets; or this, its own row: "
+            "then a decision waits for that row, whose other cells may still be empty.",
+            "as in the replay, else next",
+        ),
+    ] = None,
     once: Annotated[bool, flag("--once", "Take the rows that a source has by now, and stop.")] = False,
     prometheus_user: feeds.User = None,
     prometheus_token: feeds.Token = None,
@@ -124,14 +134,18 @@ def live(
         player = Agent.open(state, player, name=known_as)
     with player, stop_between_rows() as wait:
         origin = player.origin or {}
-        feed = feeds.open_feed(context.params, origin.get("step") or feeds.STEP_SECONDS, player.columns or ())
+        feed = feeds.open_feed(
+            context.params, origin.get("step") or feeds.STEP_SECONDS, list_row_columns(player)
+        )
         if feed is not None and id is not None:
             raise InvalidInput(
                 "--id is for rows of standard input; the time stamp is the id of a source's row."
             )
         out = outlets.Outlets(known_as, sinks, outlets.open_metrics(metrics, state, [known_as]))
         if feed is None:
-            loop = RowLoop(player, id, frozenset(ignore or ()), explain, strict, out)
+            loop = RowLoop(
+                player, id, frozenset(ignore or ()), explain, strict, out, forecast_for=forecast_for
+            )
         else:
             loop = RowLoop.of_feed(player, context.params, out)
         try:
@@ -160,6 +174,11 @@ def load_agent(file: Path) -> Agent:
     return agent
 
 
+def list_row_columns(agent: Agent) -> list[str]:
+    """List the columns that a row of an agent may have, those of forecasts last."""
+    return [*(agent.columns or ()), *(agent.forecast or ())]
+
+
 @dataclass
 class RowLoop:
     """A loop that reads rows, prints decisions and counts what became of each row."""
@@ -171,13 +190,20 @@ class RowLoop:
     strict: bool
     out: outlets.Outlets
     prefix: str = ""
+    forecast_for: str | None = None
     taken: int = 0
     dropped: int = 0
     refused: int = 0
 
     def __post_init__(self) -> None:
-        self.columns = frozenset(self.agent.columns or ())
-        self.time = (self.agent.origin or {}).get("time")
+        self.columns = frozenset(list_row_columns(self.agent))
+        origin = self.agent.origin or {}
+        is_own = one_of(
+            self.forecast_for or origin.get("forecast_for", NEXT_ROW), "--forecast-for", (THIS_ROW, NEXT_ROW)
+        )
+        # Whether a decision waits for the row that it meets, because the forecast is there.
+        self.waits_for_forecasts = self.agent.forecast is not None and is_own == THIS_ROW
+        self.time = origin.get("time")
         self.last_id = self.agent.last_id or ""
         self.out.give(self.agent, self.last_id)
         # Columns of a source that the agent does not have, and that were reported.
@@ -190,7 +216,14 @@ class RowLoop:
         cls, agent: Agent, given: Mapping[str, Any], out: outlets.Outlets, prefix: str = ""
     ) -> "RowLoop":
         """Make the loop for rows of a source, by the options of the command."""
-        return cls(agent, TIME, frozenset(), given["explain"], given["strict"], out, prefix)
+        options = (given["explain"], given["strict"], out, prefix, given["forecast_for"])
+        loop = cls(agent, TIME, frozenset(), *options)
+        if loop.waits_for_forecasts:
+            raise InvalidInput(
+                "A source has a row only when it is over, too late for a forecast of that row. Ask for forecasts of the next "
+                "row, and add --forecast-for next."
+            )
+        return loop
 
     def work(self, source: TextIO, as_json: bool, first: bool, wait: Callable[[Any], Any]) -> None:
         """Read and answer row after row."""
@@ -210,6 +243,8 @@ class RowLoop:
         write = _write_json if is_json or as_json else _CsvWriter()
         if first:
             write(self._describe(beside))
+        if self.waits_for_forecasts:
+            lines = self._move_forecasts(lines)
         while (line := wait(lambda: next(lines, None))) is not None:
             self._take(line, write)
             self.out.give(self.agent, self.last_id)
@@ -241,6 +276,50 @@ class RowLoop:
                 self.out.give(self.agent, self.last_id, is_away=note.is_away)
         self.out.give(self.agent, self.last_id)
 
+    def _move_forecasts(self, lines: Iterator[Line]) -> Iterator[Line]:
+        """Move each forecast to the row after which it is used: the decision made then meets the row that it stood in.
+
+        A row waits for it. Where only the forecast of a row is known yet, its line comes again once the row is complete.
+        """
+        names = self.agent.forecast or ()
+        held: deque[Line] = deque()
+        told: deque[dict[str, Any]] = deque()
+        # Forecasts of the first rows were for decisions that have been made.
+        skipped = 1 + self.agent.lead + self.agent.delay
+        early = 0
+        for line in lines:
+            forecast = {name: line.cells.get(name) for name in names}
+            is_early = self._is_early(line)
+            if not is_early and not self._ends_round(line):
+                yield line
+                continue
+            if not is_early:
+                held.append(line)
+            if is_early or not early:
+                told.append(forecast)
+            early += 1 if is_early else -min(early, 1)
+            if skipped and told:
+                told.popleft()
+                skipped -= 1
+            while held and told:
+                first = held.popleft()
+                yield first._replace(cells=first.cells | told.popleft())
+        for line in held:
+            yield line._replace(cells=line.cells | dict.fromkeys(names))
+
+    def _is_early(self, line: Line) -> bool:
+        """Return True for a line that has only the forecast of a row that is to come."""
+        is_empty = all(is_missing(line.cells.get(name)) for name in self.agent.columns or ())
+        return is_empty and line.fault is None and self.agent.fill is None
+
+    def _ends_round(self, line: Line) -> bool:
+        if line.fault is not None:
+            return False
+        try:
+            return self.agent.check_row(self._split(line.cells)[0])
+        except InvalidInput:
+            return False
+
     def _report(self, text: str) -> None:
         say(f"{self.prefix}{text}", file=sys.stderr)
 
@@ -252,7 +331,7 @@ class RowLoop:
             self.reported |= unknown
             names = ", ".join(sorted(unknown))
             self._report(f"{stamp}: the agent has no columns {names}; they are left out.")
-        cells = {name: row.cells.get(name) for name in self.agent.columns or ()}
+        cells = {name: row.cells.get(name) for name in list_row_columns(self.agent)}
         return Line(stamp, {TIME: stamp, **cells})
 
     def _take(self, line: Line, write: Callable[[dict[str, Any]], None]) -> None:
@@ -311,7 +390,7 @@ class RowLoop:
             raise InvalidInput(f"Each column must have a name of its own, got {names}.")
         if self.id is not None and self.id not in names:
             raise InvalidInput(f"--id must be one of the columns {names}, got {self.id}.")
-        columns = list(self.agent.columns or ())
+        columns = list_row_columns(self.agent)
         missing = [name for name in columns if name not in names]
         if missing:
             raise InvalidInput(f"The rows must have the columns {columns}, but {missing} are missing.")

@@ -12,7 +12,7 @@ import typer
 
 from klazy.base.checks import InvalidInput
 from klazy.cli import configfile, feeds, outlets
-from klazy.cli.live import Ended, RowLoop, load_agent, stop_between_rows
+from klazy.cli.live import Ended, RowLoop, list_row_columns, load_agent, stop_between_rows
 from klazy.cli.terminal import say
 from klazy.live.agent import Agent
 
@@ -57,7 +57,7 @@ def open_unit(given: dict[str, Any], is_alone: bool = False) -> Unit:
     try:
         loaded = load_agent(given["agent"])
         feed = feeds.open_feed(
-            given, (loaded.origin or {}).get("step") or feeds.STEP_SECONDS, loaded.columns or ()
+            given, (loaded.origin or {}).get("step") or feeds.STEP_SECONDS, list_row_columns(loaded)
         )
         if feed is None and not is_alone:
             raise InvalidInput("An agent of a file needs a source. Add prometheus and query.")

@@ -73,8 +73,26 @@ def replay(
         option("Also score this many later parts, each tuned on all rows before it.", min=0),
     ] = 0,
     baseline: Annotated[
-        Text, option("What you decided until now: a file, or columns of the trace, such as a,b.")
+        Text,
+        option(
+            "What you decided until now: a file, or columns of the trace, such as a,b; or hpa for the rule of Kubernetes' "
+            "autoscaler (hpa:target=0.7,window=10m; by default 0.8 and 5m)."
+        ),
     ] = None,
+    forecast: Annotated[
+        Text,
+        option(
+            "Forecasts of the rows that you have: columns of the trace, such as a_forecast,b_forecast or *_forecast; or a file."
+        ),
+    ] = None,
+    forecast_for: Annotated[
+        str,
+        option(
+            "The row that the forecast in a row is for: this, its own row, before which it was known; or next, the row that "
+            "the decision after it meets.",
+            True,
+        ),
+    ] = "this",
     time: Annotated[Text, option("The column of time stamps.", "found by its name or its dates")] = None,
     fill: Annotated[Text, option("Missing cells: forward, zero or drop.", "reject them")] = None,
     unit: Annotated[str, option("The unit of costs, such as EUR.")] = "",
@@ -135,6 +153,7 @@ def replay(
       klazy replay delays.csv --domain simplex --move-cost 5
       klazy replay load.parquet --domain box --upper 40 --costs pinball --short 10 --html report.html
       klazy replay load.csv --domain box --upper 40 --costs pinball --baseline now.csv --folds 5 --unit EUR
+      klazy replay load.csv --domain box --upper 40 --costs pinball --forecast '*_forecast' --baseline hpa
       klazy replay returns.csv --costs log-wealth --movement l1 --move-cost 0.0001:0.01:5
       klazy replay delays.csv --move-cost 5 --emit agent.json && klazy live agent.json < today.csv
       klazy replay --prometheus http://localhost:9090 --query 'sum(rate(http_requests_total[1m]))' --since 14d --step 60s
@@ -221,10 +240,12 @@ def _read_numbers(text: str | None, name: str) -> float | list[float] | None:
     return numbers if len(numbers) > 1 else numbers[0]
 
 
-def _read_baseline(text: str | None) -> Path | list[str] | None:
-    """Return the file of that name, if there is one; else columns of the trace."""
-    if text is None:
-        return None
+def _read_baseline(text: str | None) -> Path | list[str] | str | None:
+    """Return the file of that name, if there is one; else the rule of an autoscaler, or columns of the trace."""
+    from klazy.studies.replay.setup import is_autoscaler
+
+    if text is None or is_autoscaler(text):
+        return text
     if Path(text).suffix and Path(text).exists():
         return Path(text)
     return text.split(",")

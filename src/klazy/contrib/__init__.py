@@ -41,11 +41,13 @@ from klazy.learners.autoregressive import Autoregressive
 from klazy.learners.bandit import Bandit
 from klazy.learners.better import BetterOfTwo
 from klazy.learners.delayed import Delayed
+from klazy.learners.following import FollowForecast
 from klazy.learners.leader import Leader
 from klazy.learners.patient import Patient
 from klazy.learners.planning import Planning
 from klazy.learners.presets import ader, ensemble_auto, scream
 from klazy.learners.reluctant import Reluctant
+from klazy.learners.rolling import PodAutoscaler
 from klazy.learners.seasonal import Seasonal
 from klazy.learners.thumb import FollowTheLeader, Periodic
 from klazy.movement import (
@@ -61,11 +63,13 @@ from klazy.sets.balls import Space
 from klazy.theory.bounds import coin_betting_bound
 
 # Learners.
-__all__ = ["Bandit", "CoinBetting", "Delayed", "MirrorMemory", "Patient"]
+__all__ = ["Bandit", "CoinBetting", "Delayed", "MirrorMemory", "Patient", "PodAutoscaler"]
 # What auto is made of: experts that forecast, and the learner that follows one of them.
 __all__ += ["Autoregressive", "Leader", "Planning", "Reluctant", "Seasonal"]
 # Rules of thumb that are rarely the best.
 __all__ += ["FollowTheLeader", "Periodic"]
+# It follows forecasts that it is given.
+__all__ += ["FollowForecast"]
 # Geometries of MirrorMemory.
 __all__ += ["Entropy", "Geometry"]
 # Learners around learners.

@@ -8,6 +8,7 @@ from klazy.learners.bandit import Bandit as Bandit
 from klazy.learners.base import Learner as Learner
 from klazy.learners.centred import CentredOMD
 from klazy.learners.delayed import Delayed as Delayed
+from klazy.learners.following import FollowForecast as FollowForecast
 from klazy.learners.ftrl import KLazyFTRL
 from klazy.learners.gd import GD, LazyGD
 from klazy.learners.klazy import KLazyGD

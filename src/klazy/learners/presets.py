@@ -15,6 +15,7 @@ from klazy.families import Family
 from klazy.kernels import codes
 from klazy.learners.autoregressive import HORIZONS, Autoregressive
 from klazy.learners.base import Descent, Learner, check_domain
+from klazy.learners.following import FollowForecast
 from klazy.learners.gd import GD, LazyGD
 from klazy.learners.klazy import KLazyGD
 from klazy.learners.leader import Leader
@@ -38,8 +39,11 @@ AVERAGED_PERIODS = (4, 16)
 # Its experts that plan for demand: how many rounds ahead, and by how much they multiply what moving costs.
 PLANNED_ROUNDS = (16, 256)
 FACTORS = (0.5, 1.0)
-# Its experts that use hints: how far back they look, and for how many rounds a new point should serve. Of one that serves a
-# single round the window does not matter.
+# Its experts that use hints. Some follow them, corrected by their errors: for how many rounds a new point should serve, and
+# over how many rounds errors are averaged. Others use them for the first round of forecasts of their own: how far back they
+# look, and for how many rounds a new point should serve. Of one that serves a single round the window does not matter.
+FOLLOWED_HORIZONS = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0)
+FOLLOWED_WINDOW = 64.0
 HINTED_GRID = ((1.0, 1.0), (4.0, 4.0), (16.0, 4.0), (16.0, 16.0), (64.0, 16.0), (64.0, 64.0), (256.0, 64.0))
 # A set that reaches this many times as far as a unit and as its start is probably too large. Linear costs have no length of
 # their own that a set could be compared with, so any such number is a convention.
@@ -427,7 +431,7 @@ def auto(
     start : array_like, optional
         First decision. Default: the set's point nearest to the origin.
     hints : bool, optional
-        Whether it takes hints: your forecasts of the next gradient, or row. Seven more experts use them, all others are
+        Whether it takes hints: your forecasts of the next gradient, or row. Thirteen more experts use them, all others are
         twins that do not, so that wrong hints cost little. It then plays in NumPy, some milliseconds a round. Default:
         no hints.
 
@@ -497,9 +501,13 @@ def auto(
             for rounds in PLANNED_ROUNDS
             for factor in FACTORS
         ]
-    hinted = []
+    hinted: list[Learner[Any]] = []
     if check_flag(hints, "hints"):
         hinted = [
+            FollowForecast(domain, planned, FOLLOWED_WINDOW, horizon, family=known, start=start)
+            for horizon in FOLLOWED_HORIZONS
+        ]
+        hinted += [
             Reluctant(domain, planned, window, horizon, family=known, start=start, hints=True)
             for window, horizon in HINTED_GRID
         ]

@@ -1,4 +1,4 @@
-"""Rules of thumb for demand: the largest of the last rows, or a quantile of them."""
+"""Rules of thumb for demand: the largest of the last rows, a quantile of them, or what a Kubernetes autoscaler does."""
 
 from __future__ import annotations
 
@@ -9,12 +9,15 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from klazy.base.checks import Array, InvalidInput, number, positive
-from klazy.families import Family, Linear
+from klazy.base.checks import Array, InvalidInput, non_negative, number, positive
+from klazy.families import Family, Linear, Pinball
 from klazy.learners.base import Learner, check_domain, check_start
 from klazy.learners.thumb import check_window
-from klazy.sets import ConvexSet
+from klazy.sets import Box, ConvexSet
 from klazy.sets.base import check_bounded
+
+# A quotient that is this little above a whole number is taken for that number.
+PODS_ROUNDING = 1e-9
 
 
 class RollingState(NamedTuple):
@@ -244,3 +247,96 @@ class RollingQuantile(Rolling):
 
     def describe_memory(self, state: RollingState) -> str:
         return f"The aim is the {self.q:g} quantile of the last {min(self.window, state.t - 1)} rows."
+
+
+class PodAutoscaler(Learner[RollingState]):
+    r"""Decide as the Horizontal Pod Autoscaler (HPA) of Kubernetes does, by a target of utilisation.
+
+    A unit of the decision is a pod, which meets a unit of demand at full utilisation. With a demand of y and x pods it wants
+    y / target pods, rounded up, unless the utilisation y / x is within a tolerance of the target. It goes up at once, and down
+    only as far as the most that it wanted in the window (the HPA's stabilisation window). It never has fewer pods than one, and
+    each coordinate goes by itself. The HPA's limits for single steps, by default twice the pods or four more in 15 seconds, are
+    left out.
+
+    Parameters
+    ----------
+    domain : Box
+        Where decisions live: the least and the largest number of pods.
+    target : float, optional
+        The utilisation to aim at. Default: 0.8.
+    window : int, optional
+        How many rounds it waits before it goes down, the present one included. Default: 1, which is no wait.
+    tolerance : float, optional
+        Relative to the target, how much the utilisation may differ from it. Default: 0.1.
+    family : Pinball, optional
+        What a row costs, which is a demand. Default: ``Pinball()``.
+    start : array_like, optional
+        First decision. Default: the fewest pods.
+
+    Examples
+    --------
+    >>> demand = PinballCosts([[4.0], [8.0], [8.5], [4.0], [4.0], [4.0]])
+    >>> run(PodAutoscaler(Box(1.0, 20.0), window=3), demand, engine="step").x.ravel().tolist()
+    [1.0, 5.0, 10.0, 10.0, 10.0, 10.0]
+    """
+
+    family: Family  # pyright: ignore[reportIncompatibleVariableOverride]  # never None here
+    target: float
+    window: int
+    tolerance: float
+    start: Array | None
+
+    def __init__(
+        self,
+        domain: ConvexSet,
+        target: float = 0.8,
+        window: int = 1,
+        tolerance: float = 0.1,
+        *,
+        family: Family | None = None,
+        start: ArrayLike | None = None,
+    ) -> None:
+        if not isinstance(domain, Box):
+            raise InvalidInput(f"domain must be a Box, got {domain!r}. Use Box(1.0, 20.0).")
+        if family is None:
+            family = Pinball()
+        if not isinstance(family, Pinball):
+            raise InvalidInput(f"family must be Pinball, whose rows are demands, got {family!r}.")
+        self._keep(domain=domain, target=positive(target, "target"), window=check_window(window))
+        self._keep(tolerance=non_negative(tolerance, "tolerance"), family=family)
+        if (self.fewest > self.most).any():
+            raise InvalidInput(f"domain must have room for a whole number of at least 1, got {domain!r}.")
+        self._keep(start=check_start(domain, start))
+
+    @property
+    def fewest(self) -> Array:
+        """The smallest number of pods."""
+        box: Any = self.domain
+        return np.maximum(np.ceil(box.lower), 1.0)
+
+    @property
+    def most(self) -> Array:
+        """The largest number of pods."""
+        box: Any = self.domain
+        return np.floor(box.upper)
+
+    def init(self, x: Array | None = None) -> RollingState:
+        if x is None and self.start is None:
+            x = self.fewest
+        ring = np.broadcast_to(0.0, (self.window, self.domain.dim))
+        return RollingState(1, self.first_point(x), ring)
+
+    def step(self, state: RollingState, g: Array) -> RollingState:
+        t, x, ring = state
+        full = self.target * x
+        is_near = np.abs(g - full) <= self.tolerance * full
+        pods = np.where(is_near, x, np.ceil(g / self.target - PODS_ROUNDING))
+        wanted = np.clip(pods, self.fewest, self.most)
+        ring = ring.copy()
+        ring[(t - 1) % self.window] = wanted
+        highest = ring[:t].max(axis=0)
+        return RollingState(t + 1, np.clip(x, wanted, highest), ring)
+
+    def describe_memory(self, state: RollingState) -> str:
+        rounds = min(self.window, state.t - 1)
+        return f"It aims at a utilisation of {self.target:.0%}, and has seen {rounds} rounds of its window."

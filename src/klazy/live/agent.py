@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 FORMAT = 2
 _NEEDED = {"engine", "machine", "learner", "state"}
 _OPTIONAL = {"guards", "guarded", "ids", "costs", "columns", "names", "movement", "origin", "account"}
-_OPTIONAL |= {"fill", "last_row", "per", "lead", "delay", "queue"}
+_OPTIONAL |= {"fill", "last_row", "per", "lead", "delay", "queue", "forecast"}
 _FLOAT64 = np.dtype(np.float64)
 
 
@@ -184,6 +184,10 @@ class Agent(InStore, Controls):
     delay : int, optional
         How many rounds late every row comes. A row is charged at the decision that acted in its own round, so that the account
         is as late as the rows. Default: 0. For rows that come in any order, use :class:`~klazy.contrib.Delayed`.
+    forecast : str or sequence of str, optional
+        Further entries of a row, one per column: a forecast of the row that the decision after it meets, which is the next
+        one (with ``lead`` and ``delay``, as many rounds later). They are the learner's hints; a row without them is decided
+        without. Default: rows have none.
 
     Examples
     --------
@@ -226,9 +230,10 @@ class Agent(InStore, Controls):
         per: ArrayLike | None = None,
         lead: int | None = None,
         delay: int | None = None,
+        forecast: str | Sequence[str] | None = None,
     ) -> None:
         given = {"costs": costs, "columns": columns, "movement": movement, "origin": origin, "fill": fill}
-        given |= {"per": per, "lead": lead, "delay": delay}
+        given |= {"per": per, "lead": lead, "delay": delay, "forecast": forecast}
         now = _start(learner, engine, state, guards if history is None else None, given)
         if last_row is not None and fill != "forward":
             raise InvalidInput(
@@ -340,6 +345,11 @@ class Agent(InStore, Controls):
     def delay(self) -> int:
         """How many rounds late a row comes."""
         return self._spec.delay
+
+    @property
+    def forecast(self) -> tuple[str, ...] | None:
+        """The names of a row's entries that forecast the row which the decision after it meets; None if there are none."""
+        return self._spec.forecast
 
     @property
     def in_force(self) -> Any:
@@ -480,8 +490,8 @@ class Agent(InStore, Controls):
             The numbers of the round by column name, or in the order of the columns. Missing cells are filled if the agent has a
             :attr:`fill`; a row that it drops changes nothing, and the round and its decision stay.
         hint : dict, pandas.Series, one-row frame or array_like, optional
-            A forecast of the next round's row, for a learner that accepts hints. A learner that sees gradients gets the
-            gradient of the forecast at the decision that was played.
+            A forecast of the next round's row, for a learner that accepts hints, in place of one in the row (:attr:`forecast`).
+            A learner that sees gradients gets the gradient of the forecast at the decision that was played.
         id : str or int, optional
             As in :meth:`update`: a round with a known id changes nothing.
         retry : bool, optional
@@ -735,6 +745,7 @@ class Agent(InStore, Controls):
         per: ArrayLike | None = None,
         lead: int | None = None,
         delay: int | None = None,
+        forecast: str | Sequence[str] | None = None,
         engine: str = "auto",
         state: Any = None,
         guards: Guards | None = None,
@@ -758,7 +769,7 @@ class Agent(InStore, Controls):
             it may be left out, and must not differ.
         name : str, optional
             Which agent of the file. Default: ``"agent"``.
-        costs, columns, movement, origin, fill, per, lead, delay : optional
+        costs, columns, movement, origin, fill, per, lead, delay, forecast : optional
             As in :class:`Agent`, for a new agent. Where there is one, they may be left out, and must not differ; its origin
             stays.
         engine : str, optional
@@ -812,7 +823,7 @@ class Agent(InStore, Controls):
         if keep is not None:
             stored.check_keep(keep)
         given = {"costs": costs, "columns": columns, "movement": movement, "origin": origin, "fill": fill}
-        given |= {"per": per, "lead": lead, "delay": delay}
+        given |= {"per": per, "lead": lead, "delay": delay, "forecast": forecast}
         start: Callable[[], AgentState] | None = None
         if isinstance(learner, Agent):
             given_too = [name for name, value in (given | {"state": state}).items() if value is not None]
@@ -901,7 +912,7 @@ class Agent(InStore, Controls):
     def __repr__(self) -> str:
         now = self._now
         shown = {name: getattr(now.spec, name) for name in ("costs", "columns", "movement", "fill", "per")}
-        shown |= {"lead": self.lead or None, "delay": self.delay or None}
+        shown |= {"lead": self.lead or None, "delay": self.delay or None, "forecast": self.forecast}
         if now.spec.columns is not None:
             shown["columns"] = list(now.spec.columns)
         shown["guards"] = now.guards

@@ -15,10 +15,13 @@ from klazy.learners import Delayed, Learner
 from klazy.movement import Movement, as_movement
 
 FILLS = ("forward", "zero", "drop")
+# The row that the forecast in a row is for: its own, or the one that the decision after it meets.
+THIS_ROW = "this"
+NEXT_ROW = "next"
 # What :meth:`RowSpec.build` takes.
-GIVEN = ("costs", "columns", "movement", "origin", "fill", "per", "lead", "delay")
+GIVEN = ("costs", "columns", "movement", "origin", "fill", "per", "lead", "delay", "forecast")
 # What an agent that is opened again must have in common with its arguments; an origin is only a note.
-_COMPARED = ("costs", "columns", "movement", "fill", "per", "lead", "delay")
+_COMPARED = ("costs", "columns", "movement", "fill", "per", "lead", "delay", "forecast")
 _NAMES_SHOWN = 5
 
 
@@ -33,7 +36,8 @@ class RowSpec:
     ``columns`` names the entries of a row, ``names`` those of a decision; mostly they are the same. ``origin`` says where the
     agent was tuned, as plain values. ``fill`` says what happens to a missing cell: it repeats the last row, counts as zero, or
     drops the row. ``per`` says how many units of a row are one of a decision. A
-    decision acts ``lead`` rounds late, and a row comes ``delay`` rounds late.
+    decision acts ``lead`` rounds late, and a row comes ``delay`` rounds late. ``forecast`` names the entries of a row that
+    forecast the row which the decision after it meets.
     """
 
     costs: Family | None = None
@@ -45,6 +49,7 @@ class RowSpec:
     per: tuple[float, ...] | None = None
     lead: int = 0
     delay: int = 0
+    forecast: tuple[str, ...] | None = None
 
     @classmethod
     def build(
@@ -59,6 +64,7 @@ class RowSpec:
         per: Any = None,
         lead: Any = None,
         delay: Any = None,
+        forecast: Any = None,
     ) -> Self:
         """Check the arguments of an agent with this learner."""
         check_learner(learner)
@@ -83,7 +89,9 @@ class RowSpec:
             origin = _check_origin(origin)
         units = None if per is None else tuple(check_per(per, family, dim).tolist())
         lags = [_check_lag(lag, name, learner, family) for name, lag in (("lead", lead), ("delay", delay))]
-        return cls(family, rows, decisions, price, origin, fill, units, *lags)
+        if forecast is not None:
+            forecast = _check_forecast(forecast, learner, rows)
+        return cls(family, rows, decisions, price, origin, fill, units, *lags, forecast)
 
     @property
     def lag(self) -> int:
@@ -96,7 +104,7 @@ class RowSpec:
         for name in ("costs", "movement"):
             if name in found:
                 found[name] = found[name].to_dict()
-        for name in ("columns", "names", "per"):
+        for name in ("columns", "names", "per", "forecast"):
             if name in found:
                 found[name] = list(found[name])
         for name in ("lead", "delay"):
@@ -152,6 +160,16 @@ class RowSpec:
         if self.costs is not None:
             self.costs.check_rows(values, "row")
         return values
+
+    def split(self, row: Any) -> tuple[Any, list[float] | None]:
+        """Split a row into itself and the forecast in it; None where that is missing, in part or as a whole."""
+        named = None if self.forecast is None else _read_names(row)
+        if named is None or self.forecast is None:
+            return row, None
+        told = {name: named.pop(name, None) for name in self.forecast}
+        if any(is_missing(value) for value in told.values()):
+            return named, None
+        return named, [number(value, name) for name, value in told.items()]
 
     def fill_cells(self, row: Any, dim: int, last: Array | None) -> Any:
         """Fill the missing cells of a row, forward from the row ``last``; raise Dropped if it is left out.
@@ -264,6 +282,19 @@ def _check_columns(columns: Any, dim: int, extras: int) -> tuple[tuple[str, ...]
         if len(names) != length or len(set(names)) != length or "" in names:
             raise InvalidInput(f"columns must be {wanted}, got {list(names)}. {remedy}")
     return rows, decisions
+
+
+def _check_forecast(forecast: Any, learner: Learner[Any], columns: tuple[str, ...] | None) -> tuple[str, ...]:
+    """Check the names of the columns with forecasts."""
+    if columns is None:
+        raise InvalidInput("forecast needs an agent with column names. Build the agent with columns=[...].")
+    if not learner.accepts_hints:
+        raise InvalidInput(f"forecast needs a learner that takes hints, got {learner!r}. Leave forecast out.")
+    names = [forecast] if isinstance(forecast, str) else [str(name) for name in forecast]
+    if len(names) != len(columns) or len({*names, *columns}) != 2 * len(columns):
+        wanted = f"forecast must name one more column for each of {list(columns)}"
+        raise InvalidInput(f"{wanted}, got {names}. Use forecast=['demand_forecast'].")
+    return tuple(names)
 
 
 def _check_origin(origin: Any) -> dict[str, Any]:

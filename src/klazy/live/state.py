@@ -264,6 +264,8 @@ class AgentState:
                 "The agent has no costs, so a row means nothing to it. "
                 "Build it with costs=Linear(), for example, or give it gradients with update(g)."
             )
+        row, told = self.spec.split(row)
+        hint = told if hint is None else hint
         if self.spec.fill is not None:
             row = self.spec.fill_cells(row, d, self.last_row)
         values = self.spec.read(row, d)

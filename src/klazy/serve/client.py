@@ -94,6 +94,7 @@ class Client:
         per: float | Sequence[float] | None = None,
         lead: int | None = None,
         delay: int | None = None,
+        forecast: str | Sequence[str] | None = None,
         engine: str = "auto",
     ) -> RemoteAgent:
         """Get an agent of the service; with a learner, create it if it does not exist.
@@ -104,7 +105,7 @@ class Client:
             Which agent.
         learner : Learner, str or Path, optional
             For a new agent: its learner, or the file that :meth:`Agent.save` or ``klazy replay --emit`` wrote.
-        costs, columns, movement, guards, fill, per, lead, delay, engine : optional
+        costs, columns, movement, guards, fill, per, lead, delay, forecast, engine : optional
             As in :class:`~klazy.Agent`, for a new agent.
 
         Returns
@@ -119,6 +120,7 @@ class Client:
             about = {"learner": learner, "costs": costs, "movement": movement, "guards": guards}
             about |= {"columns": columns, "engine": engine, "fill": fill, "lead": lead, "delay": delay}
             about["per"] = None if per is None else np.asarray(per).tolist()
+            about["forecast"] = None if forecast is None else np.atleast_1d(forecast).tolist()
             self.ask("PUT", remote.place, about)
         return remote
 

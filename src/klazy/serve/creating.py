@@ -46,7 +46,8 @@ def build_state(about: dict[str, Any], limits: Settings) -> AgentState:
         value = about.get(name)
         # A movement may also be given by its short name.
         parts[name] = _build(kind, value) if isinstance(value, dict) else value
-    given = {name: about.get(name) for name in ("columns", "origin", "fill", "per", "lead", "delay")}
+    plain = ("columns", "origin", "fill", "per", "lead", "delay", "forecast")
+    given = {name: about.get(name) for name in plain}
     spec = RowSpec.build(learner, costs=parts["costs"], movement=parts["movement"], **given)
     return AgentState(learner, about["engine"], None, parts["guards"], spec)
 

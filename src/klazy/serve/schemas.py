@@ -126,6 +126,9 @@ class Create(_Body):
     )
     lead: Integer | None = Field(None, description="How many rounds later a decision acts.")
     delay: Integer | None = Field(None, description="How many rounds late a row comes.")
+    forecast: list[str] | None = Field(
+        None, description="The names of entries of a row that forecast the row which the next decision meets."
+    )
     engine: str = Field("auto", description="auto, compiled or step.")
     format: Integer | None = Field(None, description="Of a saved agent.")
     checksum: str | None = Field(None, description="Of a saved agent.")

@@ -1,6 +1,5 @@
 """What a source is, and how a live agent follows one."""
 
-import re
 import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, NamedTuple, Protocol
@@ -17,8 +16,6 @@ TIME = "time"
 SOURCES_GROUP = "klazy.sources"
 # A source that is away is asked again after this many seconds, or after a step if that is shorter.
 RETRY_SECONDS = 10.0
-UNIT_SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0, "w": 604_800.0}
-_PART = re.compile(r"(\d+(?:\.\d+)?)(ms|[smhdw])")
 
 
 class SourceAway(InvalidInput):
@@ -175,35 +172,3 @@ def open_installed_source(text: str, step: float) -> RowSource:
         names = ", ".join(known) or "there are none"
         raise InvalidInput(f"No installed source is named {name!r}. Installed sources: {names}.")
     return load_installed(name, SOURCES_GROUP)(argument, step)
-
-
-def parse_span(text: str, name: str = "span") -> float:
-    """Read a length of time, such as ``"90s"``, ``"1h30m"``, ``"14d"`` or ``"60"``, in seconds.
-
-    Parameters
-    ----------
-    text : str
-        The text.
-    name : str, optional
-        What an error calls it.
-
-    Returns
-    -------
-    float
-        The seconds.
-
-    Examples
-    --------
-    >>> parse_span("1h30m"), parse_span("250ms"), parse_span("60")
-    (5400.0, 0.25, 60.0)
-    """
-    parts = _PART.findall(text)
-    seconds = sum(float(count) * UNIT_SECONDS[unit] for count, unit in parts)
-    if "".join(count + unit for count, unit in parts) != text:
-        try:
-            seconds = float(text)
-        except ValueError:
-            seconds = 0.0
-    if not 0.0 < seconds < float("inf"):
-        raise InvalidInput(f"{name} must be a length of time above zero, got {text}. Write 60s, 5m or 14d.")
-    return seconds

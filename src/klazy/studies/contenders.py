@@ -43,6 +43,8 @@ SELF_TUNING = (TUNES_ITSELF, YOURS)
 SIMPLE = "simple"
 GREEDY = "greedy"
 LAZY = "lazy"
+# It is given forecasts, and plays only where there are some.
+FORECASTING = "forecasts"
 FIXED = "fixed"
 SEASONAL_RULE = "seasonal"
 # Rounds from which the size of gradients is found.
@@ -75,7 +77,8 @@ class Facts:
     """What contenders may know of a game before they are scored.
 
     ``gradients`` are those of some of the ``rounds`` to tune on, at the set's start. ``T`` counts all rounds. ``profiles`` are
-    the numbers of rows of a day and a week, ``point`` is the best fixed decision.
+    the numbers of rows of a day and a week, ``point`` is the best fixed decision. ``has_forecasts`` says whether rows come with
+    forecasts.
     """
 
     domain: ConvexSet
@@ -88,6 +91,7 @@ class Facts:
     start: Array | None = None
     point: Array | None = None
     profiles: Sequence[int] = ()
+    has_forecasts: bool = False
 
     @cached_property
     def sizes(self) -> Array:
@@ -193,6 +197,22 @@ def choose_quantiles(facts: Facts) -> Axes | None:
     return {"window": choose_lags(facts.rounds, facts.counts.first), "q": (best**powers).tolist()}
 
 
+def choose_follower(facts: Facts) -> Axes | None:
+    """Choose what a follower of forecasts tries, where there are forecasts."""
+    if not facts.has_forecasts or not getattr(facts.family, "has_forecast", True):
+        return None
+    counts = facts.counts
+    return {
+        "window": choose_lags(facts.rounds, counts.second),
+        "horizon": list(SEASON_HORIZONS[: counts.first]),
+    }
+
+
+def choose_hinted(facts: Facts) -> Axes | None:
+    """Let a learner without parameters play where there are forecasts."""
+    return {} if facts.has_forecasts else None
+
+
 def tune_by(**kinds: str) -> Callable[[Facts], Axes | None]:
     """Name the parameters of a contender, at most two, and the kind of their values: ``"sigma"`` or ``"lag"``."""
     return partial(choose_axes, kinds)
@@ -260,6 +280,25 @@ def make_auto(
     return learners.auto(domain, movement, costs=family, period=long_periods, start=start)
 
 
+def make_follower(
+    domain: ConvexSet,
+    movement: Movement,
+    curved_family: Family | None,
+    window: float,
+    horizon: float,
+    start: Array | None = None,
+) -> Learner[Any]:
+    """Build the follower of forecasts."""
+    return learners.FollowForecast(domain, movement, window, horizon, family=curved_family, start=start)
+
+
+def make_hinted(
+    domain: ConvexSet, movement: Movement, family: Family, long_periods: list[int], start: Array | None = None
+) -> Learner[Any]:
+    """Build ``auto`` with forecasts."""
+    return learners.auto(domain, movement, costs=family, period=long_periods, start=start, hints=True)
+
+
 def make_seasonal(
     domain: ConvexSet,
     movement: Movement,
@@ -294,6 +333,8 @@ CONTENDERS = (
     Contender("SAder-k", INFORMED, learners.sader_k, style=LAZY),
     Contender("ensemble_auto", TUNES_ITSELF, ensemble_auto, style=LAZY, study=ARENA),
     Contender("auto", TUNES_ITSELF, make_auto, style=LAZY),
+    Contender("forecast", TUNED, make_follower, choose_follower, FORECASTING, REPLAY),
+    Contender("auto with forecast", TUNES_ITSELF, make_hinted, choose_hinted, FORECASTING, REPLAY),
 )
 
 

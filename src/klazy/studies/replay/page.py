@@ -26,8 +26,9 @@ if TYPE_CHECKING:
 CONTENDER_COLOURS = (
     "#000000", "#9C755F", "#B6992D", "#E69F00", "#D55E00", "#59A14F", "#009E73",
     "#FF7F50", "#7B4B2A", "#8CBF26", "#C1272D", "#56B4E9", "#0072B2", "#2A9DAF", "#CC79A7", "#6A3D9A",
+    "#E7298A", "#7A0177",
 )  # fmt: skip
-CONTENDER_MARKERS = "oPXsDv^12Hp<>h*d"
+CONTENDER_MARKERS = "oPXsDv^12Hp<>h*d34"
 LOOKS: dict[str, dict[str, Any]] = defaultdict(lambda: {"color": "#A0522D", "marker": "."})
 _names = [contender.name for contender in CONTENDERS if contender.study in ("", REPLAY)]
 for _name, _colour, _marker in zip(_names, CONTENDER_COLOURS, CONTENDER_MARKERS, strict=False):

@@ -4,7 +4,7 @@ import json
 import textwrap
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from functools import cached_property
 from inspect import signature
@@ -19,14 +19,28 @@ from klazy.base.files import write_durably
 from klazy.base.html import show_card
 from klazy.families import Family
 from klazy.live.agent import Agent
-from klazy.live.rows import check_zeros
+from klazy.live.rows import NEXT_ROW, THIS_ROW, check_zeros
 from klazy.movement import Movement
 from klazy.sets import ConvexSet
-from klazy.studies.contenders import FIXED, SEASONAL_RULE
+from klazy.studies.contenders import FIXED, FORECASTING, SEASONAL_RULE
 from klazy.studies.replay import page, scoring, wording
 from klazy.studies.replay.scoring import BASELINE, TUNED_ROWS, Best, Fold, Progress
-from klazy.studies.replay.setup import SHAPES, Setup, check_plausible, list_warnings, make_setup
-from klazy.studies.replay.source import DAY_SECONDS, Source, to_datetime
+from klazy.studies.replay.setup import (
+    SHAPES,
+    Setup,
+    check_plausible,
+    is_autoscaler,
+    list_warnings,
+    make_autoscaler,
+    make_setup,
+)
+from klazy.studies.replay.source import (
+    DAY_SECONDS,
+    Source,
+    list_forecast_columns,
+    open_forecasts,
+    to_datetime,
+)
 from klazy.studies.tuning import Score
 
 if TYPE_CHECKING:
@@ -294,6 +308,7 @@ class Report:
         return {
             "verdict": wording.judge(self),
             "laziness": wording.judge_laziness(self),
+            "forecasts": wording.judge_forecasts(self),
             "best": self.best.name,
             **{f"best_{style}": self.best_of(style).name for style in ("lazy", "simple", "greedy")},
             "savings": {name: saving._asdict() for name, saving in self.savings.items()},
@@ -354,6 +369,7 @@ class Report:
         one_of(at, "at", ("split", "end"))
         player = score.began if at == "split" else score.player
         before = self.span[0] if at == "split" else self.span[1]
+        follows = score.kind == FORECASTING
         last_row = None
         if self.source.fill == "forward":
             last_row = self.source.read_as_given(before - 1, before)[0]
@@ -370,6 +386,7 @@ class Report:
             per=self.setup.per,
             lead=self.setup.lead,
             delay=self.setup.delay,
+            forecast=self.source.forecasts.names if self.source.forecasts and follows else None,
         )
 
     def _describe_origin(self, score: Score, at: str) -> dict[str, Any]:
@@ -388,6 +405,8 @@ class Report:
             "fixed_decision": self.score(FIXED).points[0].tolist(),
             "unit": self.unit,
         }
+        if self.source.forecasts is not None and score.kind == FORECASTING:
+            origin["forecast_for"] = NEXT_ROW if self.source.forecasts.is_early else THIS_ROW
         if self.source.time is not None:
             steps = self.source.find_steps()
             origin["time"] = self.source.time
@@ -421,6 +440,8 @@ def replay(
     train: float = 0.5,
     folds: int = 0,
     baseline: Any = None,
+    forecast: Any = None,
+    forecast_for: str = THIS_ROW,
     time: str | None = None,
     fill: str | None = None,
     unit: str = "",
@@ -452,7 +473,16 @@ def replay(
     folds : int, optional
         Into how many parts to cut the second part, each scored by contenders tuned on all that came before it.
     baseline : path, frame, array_like or list of str, optional
-        The decisions made until now, a row per row of the data; or the columns of ``data`` that hold them.
+        The decisions made until now, a row per row of the data; or the columns of ``data`` that hold them. ``"hpa"`` is the
+        rule of Kubernetes' autoscaler, :class:`~klazy.contrib.PodAutoscaler`, with a target of 80 % and a window of 5 minutes;
+        ``"hpa:target=0.7,window=10m"`` changes these.
+    forecast : str, path, frame or list of str, optional
+        Forecasts of the rows that you have: the columns of ``data`` that hold them, one for each column, or ``"*_forecast"``,
+        where the star stands for the name of a column; or a file or frame, whose rows go by their time stamps. Contenders that
+        follow them then join. A row without a forecast is decided without.
+    forecast_for : str, optional
+        The row that the forecast in a row is for: ``"this"``, its own row, before which it was known; or ``"next"``, the row
+        that the decision after it meets, which is the next one, or with ``lead`` and ``delay`` as many rows later.
     time : str, optional
         The column of time stamps. Default: one called time or date, or the first with dates.
     fill : str, optional
@@ -491,9 +521,12 @@ def replay(
     report_progress = progress or (lambda fraction: None)
     if folds:
         integer(folds, "folds", "Leave it out for a single split.", least=2)
-    source = _open(data, time, fill, costs, baseline)
+    has_rule = is_autoscaler(baseline)
+    source = _open(data, time, fill, costs, None if has_rule else baseline, forecast, forecast_for)
     weights = np.atleast_1d(move_cost).astype(float).tolist()
     setups = [make_setup(source.dim, domain, costs, movement, weight, **options) for weight in weights]
+    if has_rule:
+        setups = [replace(setup, rule=make_autoscaler(baseline, source, setup)) for setup in setups]
     check_zeros(fill, setups[0].family)
     source.per = setups[0].per
     first = scoring.count_first(source, train)
@@ -528,13 +561,20 @@ def _check_options(options: dict[str, Any]) -> None:
             raise InvalidInput(f"replay has no option {name}, got {name}={value!r}. {remedy}")
 
 
-def _open(data: Any, time: str | None, fill: str | None, costs: Any, baseline: Any) -> Source:
-    """Open the trace, with the baseline's decisions."""
+def _open(
+    data: Any, time: str | None, fill: str | None, costs: Any, baseline: Any, forecast: Any, forecast_for: str
+) -> Source:
+    """Open the trace, with the baseline's decisions and the forecasts."""
     positive = getattr(costs, "positive", costs == "log-wealth")
     names = None
     if isinstance(baseline, list | tuple) and all(isinstance(name, str) for name in baseline):
         names = list(baseline)
-    source = Source(data, time, fill, positive=positive, without=names or ())
+    told = list_forecast_columns(forecast) or []
+    without = [*(names or ()), *told]
+    role = "forecast" if told and not names else "baseline"
+    source = Source(data, time, fill, positive=positive, without=without, role=role)
+    if forecast is not None:
+        source.forecasts = open_forecasts(source, data, forecast, forecast_for, time)
     if baseline is None:
         return source
     decisions = Source(baseline, time, fill) if names is None else Source(data, time, fill, only=names)
@@ -562,7 +602,8 @@ def _replay_once(source: Source, setup: Setup, first: int, unit: str, report_pro
     has_season = any(score.name == SEASONAL_RULE for score in scores)
     width = setup.rule_family.width(source.dim)
     missed = scoring.list_missed_seasons(seconds, width, source.T, has_season)
-    report.notes = [*_list_doubts(report), *missed, *source.list_notes()]
+    moved = [] if source.forecasts is None else scoring.list_misplaced(source, setup)
+    report.notes = [*_list_doubts(report), *moved, *missed, *source.list_notes()]
     return report
 
 

@@ -14,6 +14,7 @@ import numpy as np
 
 from klazy.base.checks import Array, InvalidInput
 from klazy.base.options import write_option
+from klazy.contrib import PodAutoscaler
 from klazy.families import Family, LogWealth
 from klazy.game.batch import run_batch
 from klazy.game.run import COMPILED, run
@@ -23,7 +24,9 @@ from klazy.kernels.codes import SEASON_LAGS, SEASON_LONGEST, SEASON_NUMBERS, SEA
 from klazy.kernels.layout import find_missing_part
 from klazy.learners import GD, Learner
 from klazy.live.agent import Agent
+from klazy.live.rows import NEXT_ROW, THIS_ROW
 from klazy.studies.contenders import (
+    FORECASTING,
     GRADIENT_SAMPLE,
     REPLAY,
     SEASONAL_RULE,
@@ -50,8 +53,9 @@ FIXED_NUMBERS = 10**6
 # Numbers of which the optimum is found at once, and the same by cutting planes, which take longer.
 OPTIMUM_NUMBERS = 500_000
 CUT_NUMBERS = 2500
-# Rows from which a replay without compiled kernels gives a warning.
+# Rows from which a replay without compiled kernels gives a warning, and one with forecasts.
 LONG_ROWS = 200
+HINTED_ROWS = 10_000
 # Stretches of the scored rows, whose differences make the interval.
 STRETCHES = 20
 # Numbers of a contender's decisions that are recorded, or rounds of them, whichever is more.
@@ -64,15 +68,38 @@ SEASONS = {"day": (DAY_SECONDS, "daily"), "week": (WEEK_SECONDS, "weekly")}
 # The share of rows that must come one season after another row, and the rows of a season for each row it may be late.
 ON_TIME_SHARE = 0.9
 ROWS_PER_DELAY = 200
+# Forecasts are compared with so many rows before their own and after it. They are misplaced if they fit another one better in
+# this share of the stretches, with at most this share of the error.
+SHIFTS = 3
+BETTER_STRETCHES = 0.75
+BETTER_ERROR = 0.9
 Progress = Callable[[float], object]
 
 
-class LearnerPlayer:
-    """A player that is a learner, built from parameters."""
+class Hints:
+    """The forecasts of a trace, as a player reads them on, one after each row."""
 
-    def __init__(self, make: Callable[..., Learner[Any]], setup: Setup, **parameters: float) -> None:
+    def __init__(self, source: Source, at: int, ahead: int) -> None:
+        self.source = source
+        self.at = at
+        self.ahead = ahead
+
+    def read_on(self, rows: int) -> Array:
+        """Read those that are used after the next rows."""
+        told = self.source.read_hints(self.at, self.at + rows, self.ahead)
+        self.at += rows
+        return told
+
+
+class LearnerPlayer:
+    """A player that is a learner, built from parameters; ``hints`` are the forecasts that it is given, if it is."""
+
+    def __init__(
+        self, make: Callable[..., Learner[Any]], setup: Setup, hints: Hints | None = None, **parameters: float
+    ) -> None:
         self.learner = make(**parameters)
         self.setup = setup
+        self.hints = copy(hints)
         self.state = None
         self.settle()
 
@@ -92,21 +119,46 @@ class LearnerPlayer:
         return self._queue[0] if len(self._queue) else self.own
 
     def play(self, rows: Array) -> Array:
-        costs = self.setup.family.costs(rows)
-        trace = run(self.learner, costs, movement=self.setup.movement, state=self.state)
-        self.state = trace.state
+        played = self._play_hinted(rows) if self.hints else self._play_part(rows)
         if not len(self._queue):
-            return trace.x
-        points = np.vstack((self._queue, trace.x))
+            return played
+        points = np.vstack((self._queue, played))
         self._queue = points[len(rows) :]
         return points[: len(rows)]
+
+    def _play_part(self, rows: Array, hints: Array | None = None) -> Array:
+        costs = self.setup.family.costs(rows)
+        trace = run(self.learner, costs, movement=self.setup.movement, state=self.state, hints=hints)
+        self.state = trace.state
+        return trace.x
+
+    def _play_hinted(self, rows: Array) -> Array:
+        """Play rows with the forecasts that they have; where some are missing, rows without hints."""
+        assert self.hints is not None
+        told = self.hints.read_on(len(rows))
+        is_told: Array = ~np.isnan(told).any(axis=1)
+        if self.learner.takes_gradients:
+            told = self.setup.family.gradient(told, np.zeros_like(told))
+        edges = [0, *(np.flatnonzero(np.diff(is_told)) + 1).tolist(), len(rows)]
+        return np.vstack(
+            [
+                self._play_part(rows[first:last], told[first:last] if is_told[first] else None)
+                for first, last in pairwise(edges)
+            ]
+        )
+
+    def __copy__(self) -> "LearnerPlayer":
+        copied = object.__new__(type(self))
+        vars(copied).update(vars(self), hints=copy(self.hints))
+        return copied
 
 
 class AgentPlayer:
     """A player that is an agent, whose guards limit its decisions."""
 
-    def __init__(self, agent: Agent) -> None:
+    def __init__(self, agent: Agent, hints: Hints | None = None) -> None:
         self.agent = agent
+        self.hints = hints
         self.learner = agent.learner
 
     @property
@@ -119,13 +171,14 @@ class AgentPlayer:
 
     def play(self, rows: Array) -> Array:
         points = np.empty_like(rows)
+        told = np.full_like(rows, np.nan) if self.hints is None else self.hints.read_on(len(rows))
         for at, row in enumerate(rows):
             points[at] = self.agent.in_force
-            self.agent.observe(row)
+            self.agent.observe(row, None if np.isnan(told[at]).any() else told[at])
         return points
 
     def __copy__(self) -> "AgentPlayer":
-        return AgentPlayer(copy(self.agent))
+        return AgentPlayer(copy(self.agent), copy(self.hints))
 
 
 class RecordedPlayer:
@@ -237,6 +290,8 @@ def warn_of_numpy(source: Source, setup: Setup) -> None:
     """Warn of a replay that takes long because a part of its game has no compiled kernel."""
     descent = GD(setup.domain, 1.0)
     missing = find_missing_part(descent, setup.family.costs(source.read(0, 1)), setup.movement)
+    if missing is None and source.forecasts is not None and source.T > HINTED_ROWS:
+        missing = "a learner with forecasts"
     if missing is None or source.T < LONG_ROWS:
         return
     warnings.warn(
@@ -248,12 +303,17 @@ def warn_of_numpy(source: Source, setup: Setup) -> None:
 
 
 def list_tunables(
-    setup: Setup, tuned: Array, before: Iterator[Array], T: int, seconds: Array | None = None
+    setup: Setup,
+    tuned: Array,
+    before: Iterator[Array],
+    T: int,
+    seconds: Array | None = None,
+    hints: Hints | None = None,
 ) -> list[Tunable]:
     """List the contenders of a game with the values to try.
 
     ``tuned`` are the rows they are tuned on, ``before`` all rows before the split in pieces, T the number of all rows.
-    ``seconds`` are the times of the rows in ``tuned``, where they have dates.
+    ``seconds`` are the times of the rows in ``tuned``, where they have dates, ``hints`` the forecasts that come with them.
     """
     n = len(tuned)
     sample = tuned[:: max(1, n // GRADIENT_SAMPLE)]
@@ -268,12 +328,14 @@ def list_tunables(
         start=setup.start,
         point=_find_fixed(setup, before),
         profiles=find_profiles(seconds, setup.rule_family.width(setup.domain.dim)),
+        has_forecasts=hints is not None,
     )
     found = []
     for contender in list_contenders(REPLAY):
         axes = contender.axes(facts)
         if axes is not None:
-            make = partial(LearnerPlayer, contender.bind(facts), setup)
+            told = hints if contender.style == FORECASTING else None
+            make = partial(LearnerPlayer, contender.bind(facts), setup, told)
             found.append(Tunable(contender.name, contender.style, make, axes))
     return found
 
@@ -371,13 +433,14 @@ def score_split(
 ) -> list[Score]:
     """Tune all contenders on the rows before ``first``, and score them on those up to ``last``."""
     rows, seconds = read_tuned(source, first)
-    tunables = list_tunables(setup, rows, source.read_pieces(0, first), source.T, seconds)
-    measure = None
-    if not setup.lag:
-        measure = partial(measure_learners, setup=setup, rows=rows)
+    hints = None if source.forecasts is None else Hints(source, first - len(rows), 1 + setup.lag)
+    tunables = list_tunables(setup, rows, source.read_pieces(0, first), source.T, seconds, hints)
     tuned: list[Tuned] = []
     for done, tunable in enumerate(tunables, start=1):
         try:
+            # Runs side by side know neither a lag nor hints.
+            is_plain = not setup.lag and tunable.kind != FORECASTING
+            measure = partial(measure_learners, setup=setup, rows=rows) if is_plain else None
             found = tune(tunable, rows, setup.charge, measure)
         # A learner of another package may raise anything.
         except Exception as failed:
@@ -388,6 +451,8 @@ def score_split(
         if not _waits_for_a_season(found):
             tuned.append(found)
         report_progress(0.5 * done / len(tunables))
+    if setup.rule is not None:
+        tuned.append(play_rule(setup.rule, setup, rows))
     for each in tuned:
         if setup.guards is None:
             each.player.settle()
@@ -403,11 +468,19 @@ def score_split(
     return score(tuned, pieces, edges, setup.charge, every, lambda part: report_progress(0.5 + 0.5 * part))
 
 
+def play_rule(rule: PodAutoscaler, setup: Setup, rows: Array) -> Tuned:
+    """Play the rule that decided until now on the rows to tune on."""
+    player = LearnerPlayer(lambda: rule, setup)
+    player.play(rows)
+    settings = {"target": rule.target, "window": rule.window}
+    return Tuned(BASELINE, BASELINE, player, settings, 1, [])
+
+
 def _guard(player: Any, setup: Setup) -> AgentPlayer:
     """Continue a learner as an agent within the guards of the setup."""
     options = {"costs": setup.family, "movement": setup.movement, "guards": setup.guards}
     options |= {"lead": setup.lead, "delay": setup.delay}
-    return AgentPlayer(Agent(player.learner, state=player.state, **options))
+    return AgentPlayer(Agent(player.learner, state=player.state, **options), player.hints)
 
 
 def score_folds(
@@ -489,6 +562,56 @@ def find_hindsight_optimum(source: Source, setup: Setup, first: int, last: int) 
             switching += float(setup.movement.weight * setup.movement.distance(u[0] - before))
         before = u[-1]
     return Best(hitting, switching, bound, -(-(last - first) // length))
+
+
+def list_misplaced(source: Source, setup: Setup) -> list[str]:
+    """Say so if forecasts fit other rows clearly better than those that they are used for."""
+    forecasts = source.forecasts
+    assert forecasts is not None
+    own = 1 + setup.lag if forecasts.is_early else 0
+    places = list(range(-SHIFTS, own + SHIFTS + 1))
+    last = source.T - max(places)
+    first = max(SHIFTS, last - TUNED_ROWS)
+    told = forecasts.values[first:last]
+    is_known: Array = ~np.isnan(told).any(axis=1)
+    if is_known.sum() < STRETCHES:
+        return []
+    # Columns count alike, whatever their units; one that never changes cannot tell rows apart.
+    scale = np.abs(np.diff(source.read_as_given(first, last), axis=0)).mean(axis=0)
+    weight = np.divide(1.0, scale, where=scale > 0.0, out=np.zeros_like(scale))
+    misses = [np.abs(told - source.read_as_given(first + k, last + k)) @ weight for k in places]
+    parts = np.array_split(np.array(misses)[:, is_known], STRETCHES, axis=1)
+    errors = np.column_stack([part.mean(axis=1) for part in parts])
+    total = errors.sum(axis=1)
+    best = int(total.argmin())
+    at = places.index(own)
+    is_clear = (errors[best] < errors[at]).mean() >= BETTER_STRETCHES
+    if not is_clear or total[best] >= BETTER_ERROR * total[at]:
+        return []
+    return [describe_misplaced(places[best], own, float(total[best] / total[at]), forecasts.is_early)]
+
+
+def describe_misplaced(place: int, own: int, share: float, is_early: bool) -> str:
+    """Write which row forecasts fit better than the one they are used for, and what to do."""
+    flag = write_option("forecast_for", THIS_ROW if is_early else NEXT_ROW)
+    rows = abs(place - own)
+    way = "down" if place > own else "up"
+    remedy = f"Move them {way} by {rows} row{'' if rows == 1 else 's'}"
+    if not is_early and place == 1:
+        remedy = f"Write {flag}"
+    elif is_early and place == 0:
+        remedy = f"If each is in its own row, write {flag}"
+    elif place < own:
+        remedy += ", unless they only repeat what was"
+    fits = f"The forecasts in a row fit {_name_row(place)} better than {_name_row(own)}"
+    return f"{fits}, for which they are used: their error is {1.0 - share:.0%} less there. {remedy}."
+
+
+def _name_row(place: int) -> str:
+    """Name a row, counted from the one that has the forecast."""
+    if place in (-1, 0, 1):
+        return ("the row before", "their own row", "the next row")[place + 1]
+    return f"the row {abs(place)} rows {'later' if place > 0 else 'before'}"
 
 
 def measure_binding(scores: list[Score], setup: Setup, rows: Array) -> float:

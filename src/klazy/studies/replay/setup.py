@@ -4,6 +4,7 @@
 """
 
 import json
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from inspect import signature
@@ -14,6 +15,8 @@ import numpy as np
 
 from klazy.base.checks import Array, InvalidInput, coordinates, integer, one_of, positive
 from klazy.base.options import write_option
+from klazy.base.spans import parse_span
+from klazy.contrib import PodAutoscaler
 from klazy.families import Family, Linear, LogWealth, Pinball, Quadratic, Rewards
 from klazy.kernels.codes import LINEAR, code_of
 from klazy.live import Guards
@@ -33,6 +36,9 @@ LARGEST_OPTION = 1e15
 RANGE_STEPS = 7
 # Rows that are examined, evenly spaced.
 EXAMINED_ROWS = 100_000
+# A baseline of this name is the rule of the Horizontal Pod Autoscaler, which waits so many seconds before it goes down.
+AUTOSCALER = "hpa"
+HPA_WINDOW_SECONDS = 300.0
 # If this share of the rows is beyond one side of the set, the set is wrong.
 OUTSIDE_SHARE = 0.95
 
@@ -57,6 +63,8 @@ class Setup:
         How many units of a row are one unit of a decision, by column. Default: one.
     lead, delay : int, optional
         How many rounds later a decision acts, and how many rounds late a row comes. Default: 0.
+    rule : PodAutoscaler, optional
+        The rule that decided until now, scored as the baseline.
 
     Examples
     --------
@@ -73,6 +81,7 @@ class Setup:
     per: Array | None = None
     lead: int = 0
     delay: int = 0
+    rule: PodAutoscaler | None = None
 
     @property
     def lag(self) -> int:
@@ -217,8 +226,47 @@ def make_setup(
             guards = (guards or Guards()).replace(**{name: limits})
     if whole or (whole is None and per is not None):
         guards = (guards or Guards()).replace(integers=True)
-    lags = [integer(lead, "lead", least=0), integer(delay, "delay", least=0)]
-    return Setup(place, family, moving, first, guards, units, *lags)
+    lags = {"lead": integer(lead, "lead", least=0), "delay": integer(delay, "delay", least=0)}
+    return Setup(place, family, moving, first, guards, units, **lags)
+
+
+def is_autoscaler(baseline: Any) -> bool:
+    """Return True if a baseline is the rule of the autoscaler, and no decisions."""
+    return isinstance(baseline, str) and baseline.partition(":")[0] == AUTOSCALER
+
+
+def make_autoscaler(text: str, source: Source, setup: Setup) -> PodAutoscaler:
+    """Make the rule of the autoscaler.
+
+    The text is ``hpa``, or ``hpa:target=0.7,window=10m,tolerance=0.05``, with ``step=60s`` if rows have no dates.
+    """
+    flag = write_option("baseline", text)
+    if not isinstance(setup.family, Pinball) or not isinstance(setup.domain, Box):
+        game = f"{write_option('costs', 'pinball')} and {write_option('domain', 'box')}"
+        raise _refuse(f"{flag} needs {game}", f"{setup.family} on {setup.domain}", "Leave the baseline out.")
+    steps = source.find_steps() if source.has_dates else None
+    given: dict[str, Any] = {}
+    for part in filter(None, text.partition(":")[2].split(",")):
+        name, _, value = part.partition("=")
+        one_of(name, "An option of hpa", ("target", "window", "tolerance", "step"))
+        if name in ("window", "step"):
+            given[name] = parse_span(value, name)
+        else:
+            given[name] = _read_number(value, name)
+    step = given.pop("step", None) or (None if steps is None else steps.usual)
+    if step is None:
+        remedy = f"Write {write_option('baseline', f'{AUTOSCALER}:step=60s')}"
+        raise InvalidInput(f"{flag} needs the time between two rows, and the rows have no dates. {remedy}.")
+    # A recommendation counts as long as it is younger than the window.
+    seconds = given.pop("window", HPA_WINDOW_SECONDS)
+    return PodAutoscaler(setup.domain, window=max(1, math.ceil(seconds / step)), family=setup.family, **given)
+
+
+def _read_number(text: str, name: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise InvalidInput(f"{name} of hpa must be a number, got {text!r}.") from None
 
 
 def read_move_costs(text: str) -> list[float]:

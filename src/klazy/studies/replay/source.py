@@ -18,7 +18,7 @@ from klazy.base.cells import INDEX, MISSING, SEPARATORS, TIMES, is_missing, name
 from klazy.base.checks import LARGEST, Array, InvalidInput, one_of, real_array
 from klazy.base.install import make_missing
 from klazy.base.options import write_option
-from klazy.live.rows import FILLS
+from klazy.live.rows import FILLS, NEXT_ROW, THIS_ROW
 
 # Reads the rows from one to before another.
 Read = Callable[[int, int], Array]
@@ -26,6 +26,8 @@ Read = Callable[[int, int], Array]
 ROWS = 65_536
 # The name of the time stamps among parsed columns, which have numbers for names.
 STAMPS = "time"
+# Stands for the name of a column in the names of others.
+STAR = "*"
 # Letters of a cell that a message shows.
 CELL_LETTERS = 60
 TEXT_FILES = (".csv", ".tsv", ".txt")
@@ -211,13 +213,53 @@ def read_stamps(cells: pl.Series) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return kinds, times, times - offsets.fill_null(0).to_numpy()
 
 
+class Forecasts(NamedTuple):
+    """Forecasts of a trace's rows.
+
+    Parameters
+    ----------
+    names : list of str
+        What its columns are called, one for each column of the trace.
+    values : array
+        Its rows, as many as the trace has, in units of the data; NaN where there is none.
+    is_early : bool
+        Whether each is in the row after which it is used, and not in its own.
+    """
+
+    names: list[str]
+    values: Array
+    is_early: bool
+
+    def read(self, first: int, last: int, ahead: int) -> Array:
+        """Read the forecasts that are used after some rows; NaN where there is none.
+
+        Parameters
+        ----------
+        first : int
+            The first of these rows, counted from 0.
+        last : int
+            The one after the last.
+        ahead : int
+            How many rows later the decision acts that is made after a row.
+
+        Returns
+        -------
+        array
+            A forecast for each row, in units of the data.
+        """
+        shift = 0 if self.is_early else ahead
+        found = self.values[first + shift : last + shift]
+        none_after = np.full((last - first - len(found), self.values.shape[1]), np.nan)
+        return np.vstack((found, none_after))
+
+
 class Source:
     """Read a trace: its rows, columns and time stamps.
 
     Numbers are stored in a temporary file, so that a trace may be larger than memory. Afterwards ``T`` is the number of rows,
     ``columns`` their names, and ``filled`` counts the cells that were filled, or the rows dropped. ``read_baseline`` reads the
-    decisions made until now, if there are any. ``per`` says how many units of the data are one unit of a decision, by column;
-    rows are read in units of decisions.
+    decisions made until now, and ``forecasts`` has those of the rows, if there are any. ``per`` says how many units of the data
+    are one unit of a decision, by column; rows are read in units of decisions.
 
     Parameters
     ----------
@@ -232,7 +274,11 @@ class Source:
     only : sequence of str, optional
         The columns to read, in this order. Default: all but the time.
     without : sequence of str, optional
-        Columns to leave out.
+        Columns to leave out; a star in a name stands for any letters.
+    has_gaps : bool, optional
+        Whether cells may be missing, and stay so. Default: False.
+    role : str, optional
+        What an error calls the columns that were named. Default: ``"baseline"``.
 
     Examples
     --------
@@ -250,24 +296,30 @@ class Source:
         positive: bool = False,
         only: Sequence[str] | None = None,
         without: Sequence[str] = (),
+        has_gaps: bool = False,
+        role: str = "baseline",
     ) -> None:
         if fill is not None:
             one_of(fill, "fill", FILLS)
         self.fill: Any = fill
         self.filled = 0
+        self.has_gaps = has_gaps
         self.T = 0
+        # The rows of the data that stay, where incomplete ones are dropped.
+        self.kept: np.ndarray | None = None
         # What clocks showed and the time in UTC, in seconds where the stamps are dates; empty without stamps.
         self.times = np.empty(0)
         self.instants = np.empty(0)
         self.kind = -1
         self.read_baseline: Read | None = None
+        self.forecasts: Forecasts | None = None
         self.per: Array | None = None
         data = Path(data) if isinstance(data, str) else data
         try:
             table = open_table(data)
             self.title = table.title
             self.time = _find_time_column(table, time)
-            self.columns = _choose_columns(table, self.time, only, without)
+            self.columns = _choose_columns(table, self.time, only, without, role)
             self._values = self._read_all(table, data, positive)
         except FileNotFoundError as failed:
             raise InvalidInput(f"There is no file {data}.") from failed
@@ -309,7 +361,8 @@ class Source:
         """Reject the first cell of a batch that is missing, no number or out of range."""
         gaps = np.isnan(values)
         large = np.abs(values) > LARGEST
-        wrong = large | (gaps & (self.fill is None)) | ((values <= 0.0) & positive)
+        is_forbidden = self.fill is None and not self.has_gaps
+        wrong = large | (gaps & is_forbidden) | ((values <= 0.0) & positive)
         if not wrong.any():
             return
         at, i = np.argwhere(wrong)[0].tolist()
@@ -351,6 +404,7 @@ class Source:
     def _fill_gaps(self) -> None:
         if self.fill == "drop":
             complete = ~np.isnan(self._values).any(axis=1)
+            self.kept = np.flatnonzero(complete)
             self._values = self._values[complete]
             if self.time is not None:
                 self.times = self.times[complete]
@@ -412,6 +466,37 @@ class Source:
             The rows.
         """
         return np.array(self._values[first:last])
+
+    def read_all(self) -> Array:
+        """Read all rows in the units of the data.
+
+        Returns
+        -------
+        array
+            The rows.
+        """
+        return self.read_as_given(0, self.T)
+
+    def read_hints(self, first: int, last: int, ahead: int) -> Array:
+        """Read the forecasts that are used after some rows, in units of decisions; NaN where there is none.
+
+        Parameters
+        ----------
+        first : int
+            The first of these rows, counted from 0.
+        last : int
+            The one after the last.
+        ahead : int
+            How many rows later the decision acts that is made after a row.
+
+        Returns
+        -------
+        array
+            A forecast for each row.
+        """
+        assert self.forecasts is not None
+        told = self.forecasts.read(first, last, ahead)
+        return told if self.per is None else told / self.per
 
     def read_pieces(self, first: int, last: int) -> Iterator[Array]:
         """Read rows some at a time.
@@ -491,17 +576,79 @@ def _find_time_column(table: Table, wanted: str | None) -> str | None:
 
 
 def _choose_columns(
-    table: Table, time: str | None, only: Sequence[str] | None, without: Sequence[str]
+    table: Table, time: str | None, only: Sequence[str] | None, without: Sequence[str], role: str
 ) -> list[str]:
     names = table.frame.collect_schema().names()
     known = ", ".join(names)
     for name in (*(only or ()), *without):
-        if name not in names:
-            raise InvalidInput(f"baseline must be a file or columns of the data ({known}), got {name!r}.")
-    chosen = only or [name for name in names if name != time and name not in without]
+        if not any(_fits(each, name) for each in names):
+            option = write_option(role)
+            raise InvalidInput(f"{option} must be a file or columns of the data ({known}), got {name!r}.")
+    chosen = only or [
+        name for name in names if name != time and not any(_fits(name, each) for each in without)
+    ]
     if not chosen:
         raise InvalidInput(f"The data must have a column of numbers, got {names}.")
     return list(chosen)
+
+
+def _fits(name: str, pattern: str) -> bool:
+    """Return True if a column has this name, or one with other letters in the place of a star."""
+    start, star, end = pattern.partition(STAR)
+    if not star:
+        return name == pattern
+    return name.startswith(start) and name.endswith(end) and len(name) > len(start + end)
+
+
+def open_forecasts(source: Source, data: Any, forecast: Any, row: str, time: str | None) -> Forecasts:
+    """Open the forecasts of a trace: columns of its data, or a file or frame with the same columns.
+
+    Forecasts of another file are those of the same time stamps, or of the same rows where there are none.
+    """
+    is_early = one_of(row, write_option("forecast_for"), (THIS_ROW, NEXT_ROW)) == NEXT_ROW
+    names = list_forecast_columns(forecast)
+    if names is not None:
+        if STAR in "".join(names):
+            names = [names[0].replace(STAR, column) for column in source.columns]
+        if len(names) != source.dim:
+            flag = write_option("forecast")
+            raise InvalidInput(f"{flag} must name a column for each of {source.columns}, got {names}.")
+        values = Source(data, time, only=names, has_gaps=True, role="forecast").read_all()
+        return Forecasts(names, values if source.kept is None else values[source.kept], is_early)
+    own = Source(forecast, time, has_gaps=True)
+    if set(own.columns) != set(source.columns):
+        flag = write_option("forecast")
+        raise InvalidInput(f"{flag} must have the columns {source.columns}, got {own.columns}.")
+    values = own.read_all()[:, [own.columns.index(column) for column in source.columns]]
+    names = [f"{column}_forecast" for column in source.columns]
+    return Forecasts(names, _align(values, own, source), is_early)
+
+
+def list_forecast_columns(forecast: Any) -> list[str] | None:
+    """List the columns that an option names, perhaps with a star; None for a file or a frame."""
+    if isinstance(forecast, str):
+        is_file = Path(forecast).suffix.lower() in (*TEXT_FILES, *EXCEL_FILES, ".parquet")
+        return None if is_file else forecast.split(",")
+    is_list = isinstance(forecast, list | tuple) and all(isinstance(name, str) for name in forecast)
+    return list(forecast) if is_list else None
+
+
+def _align(values: Array, own: Source, source: Source) -> Array:
+    """Return the rows with the time stamps of the source, NaN where there is none; or all of them, without stamps."""
+    rows = source.T if source.kept is None else source.T + source.filled
+    if own.time is None or source.time is None:
+        if rows != own.T:
+            raise InvalidInput(
+                f"{write_option('forecast')} must have {rows} rows or times, got {own.T} rows."
+            )
+        return values if source.kept is None else values[source.kept]
+    at = np.minimum(np.searchsorted(own.instants, source.instants), own.T - 1)
+    is_same = own.instants[at] == source.instants
+    if not is_same.any():
+        raise InvalidInput(
+            f"{write_option('forecast')} must have time stamps of the data, and has none of them."
+        )
+    return np.where(is_same[:, None], values[at], np.nan)
 
 
 def _parse(table: Table, columns: list[str], time: str | None) -> pl.LazyFrame:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from klazy.families import LogWealth, Rewards
-from klazy.studies.contenders import FIXED
+from klazy.studies.contenders import FIXED, FORECASTING, GREEDY, LAZY, SIMPLE, YOURS
 from klazy.studies.replay.scoring import BASELINE, OPTIMUM
 from klazy.studies.tuning import Score
 
@@ -23,6 +23,8 @@ SHORT_MEMORY = 50
 ALIKE = 0.5
 # Nothing lasting changes if the fixed point is this near to the best, relative to its cost.
 STEADY = 0.01
+# How contenders decide that are given no forecasts.
+WITHOUT_FORECASTS = (SIMPLE, GREEDY, LAZY, YOURS)
 UNITS = ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"))
 # Digits of a usual number of a column, and of one where fewer would show two different numbers alike.
 DIGITS = 4
@@ -88,6 +90,14 @@ def judge_laziness(found: "Report") -> str:
     return _judge_gain(found.best_of("lazy"), found.best_of("simple", "greedy"), "helps", "does not help")
 
 
+def judge_forecasts(found: "Report") -> str | None:
+    """Return ``"help"`` if the best with forecasts paid less than the best without, ``"perhaps"`` if within chance, else
+    ``"do not help"``; None without forecasts."""
+    if found.source.forecasts is None:
+        return None
+    return _judge_gain(found.best_of(FORECASTING), found.best_of(*WITHOUT_FORECASTS), "help", "do not help")
+
+
 def _judge_gain(one: Score, other: Score, yes: str, no: str) -> str:
     gain, half = one.compare(other)
     if gain <= 0.0 or one.ties_with(other):
@@ -97,7 +107,14 @@ def _judge_gain(one: Score, other: Score, yes: str, no: str) -> str:
 
 def answer(found: "Report") -> list[str]:
     """Write what would have been saved and with whom, what laziness did, and what the best possible was."""
-    return [_describe_savings(found), _describe_laziness(found), _describe_optimum(found), *found.notes]
+    told = [] if found.source.forecasts is None else [_describe_forecasts(found)]
+    return [
+        _describe_savings(found),
+        _describe_laziness(found),
+        *told,
+        _describe_optimum(found),
+        *found.notes,
+    ]
 
 
 def _describe_savings(found: "Report") -> str:
@@ -131,7 +148,9 @@ def name_fixed(found: "Report") -> str:
 
 
 def _name(found: "Report", contender: str) -> str:
-    return "what you did until now" if contender == BASELINE else name_fixed(found)
+    if contender != BASELINE:
+        return name_fixed(found)
+    return "what you did until now" if found.setup.rule is None else "the autoscaler's rule"
 
 
 def _capitalize(words: str) -> str:
@@ -170,6 +189,18 @@ def _describe_laziness(found: "Report") -> str:
         luck = "if costs happen to change in step with the clock, that is luck"
         text += f" It forgets by a clock: {luck}. Decay, which has no clock, paid {decay}."
     return text
+
+
+def _describe_forecasts(found: "Report") -> str:
+    told = found.best_of(FORECASTING)
+    paid = f"{_format(found, told.cost)}, {_compare(found, told, found.best_of(*WITHOUT_FORECASTS))}"
+    said = f"{format_contender(told)} paid {paid}"
+    verdict = judge_forecasts(found)
+    if verdict == "help":
+        return f"Your forecasts help: {said}, the best without them."
+    if verdict == "perhaps":
+        return f"Your forecasts may help: {said}, the best without them, {UNCERTAIN}."
+    return f"Your forecasts do not help here: {said}, the best without them."
 
 
 def _describe_optimum(found: "Report") -> str:
