@@ -19,6 +19,15 @@ from klazy.contrib.guarantees import (
 from klazy.contrib.learners.adaptive import SteadyAdaptive, StronglyAdaptive
 from klazy.contrib.learners.coin import CoinBetting
 from klazy.contrib.learners.mirror import Entropy, Geometry, MirrorMemory
+from klazy.contrib.learners.wealth import (
+    OLMAR,
+    PAMR,
+    BuyAndHold,
+    OnlineNewton,
+    SoftBayes,
+    UniformRebalanced,
+    exponentiated_gradient,
+)
 from klazy.contrib.learners.wrappers import Advice, Blocks, Budgeted, LongTerm
 from klazy.contrib.lookahead import (
     GOBD,
@@ -51,6 +60,9 @@ from klazy.theory.bounds import coin_betting_bound
 
 # Learners.
 __all__ = ["Bandit", "CoinBetting", "Delayed", "MirrorMemory", "Patient"]
+# Rules for shares of wealth.
+__all__ += ["OLMAR", "PAMR", "BuyAndHold", "OnlineNewton", "SoftBayes", "UniformRebalanced"]
+__all__ += ["exponentiated_gradient"]
 # Experts of auto that forecast.
 __all__ += ["Autoregressive", "Planning", "Seasonal"]
 # Geometries of MirrorMemory.
