@@ -193,7 +193,9 @@ def name_points(ax: "Axes", points: dict[str, tuple[Any, float]], looks: Looks) 
     join = {"arrowstyle": "-", "linewidth": 0.4, "shrinkA": 0.0, "relpos": (0, 0.5)}
     text = {"fontsize": 7, "va": "center", "annotation_clip": False}
     names = sorted(points, key=lambda name: points[name][1])
-    places = spread([(points[name][1] - low) / (high - low) for name in names], LETTER / height)
+    scale = ax.yaxis.get_transform()
+    bottom, top, *heights = scale.transform([low, high, *(points[name][1] for name in names)])
+    places = spread([(each - bottom) / (top - bottom) for each in heights], LETTER / height)
     for name, place in zip(names, places, strict=True):
         colour = looks[name]["color"]
         line = join | {"color": colour}

@@ -11,18 +11,27 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from klazy import show
 from klazy.base.cells import TIMES
 from klazy.base.checks import Array, InvalidInput, integer, non_negative, number, one_of, positive, real_array
 from klazy.base.html import load_macros, show_card
 from klazy.base.install import explain_missing
-from klazy.contrib import OLMAR, PAMR, ImpactMovement, OnlineNewton, SoftBayes, exponentiated_gradient
+from klazy.contrib import (
+    OLMAR,
+    PAMR,
+    ImpactMovement,
+    OnlineNewton,
+    SoftBayes,
+    ensemble_auto,
+    exponentiated_gradient,
+)
 from klazy.costs import LogWealthCosts
-from klazy.families import LogWealth, name_quotes
+from klazy.families import TINY, LogWealth, name_quotes
 from klazy.game.run import run
 from klazy.hindsight.dollars import plan_dollars
+from klazy.hindsight.optimum import EPS
 from klazy.learners import Learner, auto
 from klazy.movement import Movement, TVMovement
 from klazy.sets import CappedSimplex, ConvexSet, Simplex
@@ -32,7 +41,7 @@ if TYPE_CHECKING:
 
     from klazy.show import Figure
 
-__all__ = ["Backtest", "Market", "Terms", "backtest", "simulate"]
+__all__ = ["Backtest", "backtest"]
 
 Make = Callable[[ConvexSet, Movement], Learner[Any]]
 
@@ -47,7 +56,7 @@ COST_STEPS = 12
 BLOCK = 21
 SAMPLES = 2000
 TAIL = 0.025
-# How relatives are shown that differ: the kinds of rows in the table.
+# The kinds of portfolios in the table.
 BENCHMARK = "benchmark"
 HINDSIGHT = "hindsight"
 PUBLISHED = "published"
@@ -82,20 +91,8 @@ def publish() -> dict[str, Make]:
 class Market(NamedTuple):
     """What prices say: ``growth[t]`` multiplies what is held from date t to date t + 1, cash last.
 
-    ``known[t, i]`` is whether asset i has a price on date t, ``gone`` whether it has had its last one.
-
-    Parameters
-    ----------
-    dates : array
-        T + 1 dates.
-    names : list of str
-        The assets.
-    growth : array
-        Of shape (T, d + 1).
-    known, gone : array of bool
-        Of shape (T + 1, d).
-    per_year : float
-        Rounds in a year.
+    ``known[t, i]`` is whether asset i has a price on date t, ``gone[t, i]`` whether it has had its last one before. There are
+    T + 1 dates, and ``per_year`` rounds in a year.
     """
 
     dates: NDArray[Any]
@@ -106,13 +103,7 @@ class Market(NamedTuple):
     per_year: float
 
     def relatives(self) -> Array:
-        """Give the rows that learners see: an asset without a price does what the others do on average.
-
-        Returns
-        -------
-        array
-            Price relatives, of shape (T, d).
-        """
+        """Give the rows that learners see: an asset without a price does what the others do on average."""
         growth = self.growth[:, :-1]
         awake = self.known[1:]
         count = awake.sum(axis=1, keepdims=True)
@@ -120,39 +111,16 @@ class Market(NamedTuple):
         return np.where(awake, growth, mean)
 
     def since(self, first: int) -> "Market":
-        """Leave out what was before a date.
-
-        Parameters
-        ----------
-        first : int
-            The date's number.
-
-        Returns
-        -------
-        Market
-            The rest.
-        """
+        """Leave out what was before the date of this number."""
         parts = self.dates[first:], self.names, self.growth[first:], self.known[first:], self.gone[first:]
         return Market(*parts, self.per_year)
 
 
 class Terms(NamedTuple):
-    """What a trade costs, as shares of wealth, and what may be held.
+    """What a trade costs, and what may be held, by asset, as shares of wealth.
 
-    Parameters
-    ----------
-    rates : array
-        What buying or selling costs, by asset.
-    impact : array
-        What a trade of x costs by moving its own price, in units of x^(3/2), by asset.
-    fee : float
-        What each order costs, as a share of the first wealth.
-    caps : array
-        The most of each asset.
-    groups : sequence of (array of int, float)
-        The most of several together.
-    turnover : float
-        The most that changes hands in a round.
+    A trade of x costs rates x + impact x^(3/2), and each order ``fee`` of the first wealth. ``groups`` limit several assets
+    together, ``turnover`` what changes hands in a round.
     """
 
     rates: Array
@@ -163,39 +131,13 @@ class Terms(NamedTuple):
     turnover: float
 
     def charge(self, trades: Array, wealth: Array) -> Array:
-        """Charge trades, as shares of the wealth of that moment.
-
-        Parameters
-        ----------
-        trades : array
-            What is bought and sold of each asset.
-        wealth : array
-            In units of the first wealth.
-
-        Returns
-        -------
-        array
-            One number per portfolio.
-        """
+        """Charge the trades of each portfolio, as a share of its wealth, which is in units of the first."""
         size = np.abs(trades)
         orders = (size > NO_TRADE).sum(axis=-1)
         return (size * (self.rates + self.impact * np.sqrt(size))).sum(axis=-1) + self.fee * orders / wealth
 
     def limit(self, aim: Array, now: Array, can: NDArray[np.bool_]) -> Array:
-        """Make shares that may be held of those aimed at: what cannot be traded stays, what has no room becomes cash.
-
-        Parameters
-        ----------
-        aim, now : array
-            The shares wanted, and those held, cash last.
-        can : array of bool
-            Which of them can be traded.
-
-        Returns
-        -------
-        array
-            Shares that add up to 1.
-        """
+        """Make shares that may be held of those aimed at: what cannot be traded stays, what has no room becomes cash."""
         stuck = np.where(can, 0.0, now)
         free = np.where(can, aim, 0.0)
         room = 1.0 - stuck.sum(axis=1)
@@ -225,19 +167,7 @@ class Account(NamedTuple):
 def simulate(market: Market, aims: Array, terms: Terms) -> Account:
     """Trade at each close towards the shares aimed at, pay for it, and let prices carry what is held to the next.
 
-    Parameters
-    ----------
-    market : Market
-        The prices.
-    aims : array
-        Shares, cash last, of shape (P, T, d + 1); NaN where nothing is traded. All begin with cash.
-    terms : Terms
-        Costs and limits.
-
-    Returns
-    -------
-    Account
-        What became of them.
+    ``aims`` has shape (P, T, d + 1), with cash last; NaN where nothing is traded. All begin with cash.
     """
     P, T, width = aims.shape
     held = np.zeros((P, width))
@@ -251,7 +181,9 @@ def simulate(market: Market, aims: Array, terms: Terms) -> Account:
         gone = np.append(market.gone[t], False)
         held[:, -1] += held[:, gone].sum(axis=1)
         held[:, gone] = 0.0
-        now = held / wealth[:, t, None]
+        # Who is ruined stays so.
+        worth = np.maximum(wealth[:, t], TINY)
+        now = held / worth[:, None]
         aim = np.where(np.isnan(aims[:, t]), now, terms.limit(aims[:, t], now, can))
         moved = 0.5 * np.abs(aim - now).sum(axis=1)
         aim = now + (aim - now) * np.minimum(1.0, terms.turnover / np.maximum(moved, NO_TRADE))[:, None]
@@ -262,9 +194,9 @@ def simulate(market: Market, aims: Array, terms: Terms) -> Account:
         for _ in range(COST_STEPS):
             left = np.maximum(1.0 - cost / np.where(loose > NO_TRADE, loose, np.inf), 0.0)
             after = np.where(can, aim * left[:, None], now)
-            cost = terms.charge((after - now)[:, :-1], wealth[:, t])
+            cost = terms.charge((after - now)[:, :-1], worth)
         is_idle = np.abs(aim - now).max(axis=1) <= NO_TRADE
-        weights[:, t] = after / after.sum(axis=1, keepdims=True)
+        weights[:, t] = after / np.maximum(after.sum(axis=1, keepdims=True), TINY)
         weights[is_idle, t] = now[is_idle]
         after[is_idle] = now[is_idle]
         paid[:, t] = np.where(is_idle, 0.0, cost)
@@ -296,7 +228,9 @@ def read_table(data: Any, name: str) -> tuple[NDArray[Any], list[str], Array]:
         raise InvalidInput(f"{name} must have dates and numbers only: {failed}.") from failed
     if (np.diff(dates) <= np.timedelta64(0)).any():
         late = dates[1:][np.diff(dates) <= np.timedelta64(0)][0]
-        raise InvalidInput(f"The dates of {name} must ascend, but {late} follows a later one. Sort the frame.")
+        raise InvalidInput(
+            f"The dates of {name} must ascend, but {late} follows a later one. Sort the frame."
+        )
     if np.isinf(values).any():
         raise InvalidInput(f"{name} must have finite numbers. Leave cells without a price empty.")
     return dates, list(columns), values
@@ -403,18 +337,31 @@ def _benchmark(market: Market) -> dict[str, Array]:
     }
 
 
-def _find_best_path(market: Market, rates: Array) -> tuple[Array, float]:
-    """Find the richest way through all prices, and the logarithm of wealth that no portfolio exceeds at these rates."""
+def _find_best_path(market: Market, terms: Terms) -> tuple[Array, float]:
+    """Find the richest way through all prices that holds one asset at a time, and bound what any portfolio reaches.
+
+    The bound is a logarithm, and counts what is proportional to a trade. What a whole portfolio pays for its impact, the way
+    avoids. It knows neither fees nor limits.
+    """
     gone = np.hstack((market.gone[:-1], np.zeros((len(market.growth), 1), dtype=bool)))
     known = np.hstack((market.known[:-1], ~gone[:, -1:]))
-    rates = np.append(rates, 0.0)
     growth = np.log(np.where(gone, market.growth[:, -1:], market.growth))
-    # What is gone has become cash: it can be left for nothing, and not be bought.
-    leave = np.where(gone, 0.0, np.where(known, np.log1p(-rates), -np.inf))
-    enter = np.where(known, -np.log1p(rates), -np.inf)
-    plan = plan_dollars(growth, leave, enter)
-    start = np.eye(len(rates))[-1]
-    return plan.follow(start, growth, leave, enter), float(plan.worth[0, -1])
+
+    def price(rates: Array) -> tuple[Array, Array]:
+        rates = np.append(np.minimum(rates, 1.0 - NO_TRADE), 0.0)
+        # What is gone has become cash: it can be left for nothing, and not be bought.
+        leave = np.where(gone, 0.0, np.where(known, np.log1p(-rates), -np.inf))
+        return leave, np.where(known, -np.log1p(rates), -np.inf)
+
+    start = np.eye(growth.shape[1])[-1]
+    paid = price(terms.rates)
+    plan = plan_dollars(growth, *paid)
+    rounding = (len(start) + 100) * EPS * float(np.abs(growth).max(axis=1).sum() + len(growth))
+    bound = float(plan.worth[0, -1]) + rounding
+    if terms.impact.any():
+        paid = price(terms.rates + terms.impact)
+        plan = plan_dollars(growth, *paid)
+    return plan.follow(start, growth, *paid), bound
 
 
 def _choose_yearly(aims: Sequence[Array], wealth: Array, dates: NDArray[Any]) -> Array:
@@ -451,13 +398,13 @@ class Backtest:
 
     Examples
     --------
-    >>> frame = llm_requests(seconds=60).select(date=pl.datetime(2024, 1, 1) + pl.duration(days=pl.int_range(pl.len())), a=1.0 +
-    ... pl.col("requests"), b=300.0)
-    >>> found = kl.portfolio.backtest(prices=frame, bps=10.0, learners={})
-    >>> found.names
-    ['1/N daily', '1/N monthly', '1/N held', 'best stock', 'best possible']
-    >>> round(found.summary["best stock"]["wealth"], 4)
-    1.0989
+    >>> import pandas as pd
+    >>> frame = pd.DataFrame({"A": [5.0, 5.5, 5.5], "B": [5.0, 5.0, 6.0]}, index=pd.date_range("2024-01-01", periods=3))
+    >>> found = kl.portfolio.backtest(prices=frame, bps=100.0, learners={})
+    >>> round(found.summary["best possible"]["wealth"], 4), round(float(np.exp(found.bound)), 4)
+    (1.2811, 1.2811)
+    >>> found.to_pandas("best possible")["B"].tolist()
+    [0.0, 1.0]
     """
 
     market: Market
@@ -531,7 +478,9 @@ class Backtest:
             }
         columns |= dict(zip(("ahead", "low", "high"), self.ahead.T, strict=True))
         rows = np.column_stack(list(columns.values())).tolist()
-        return {name: dict(zip(columns, row, strict=True)) for name, row in zip(self.names, rows, strict=True)}
+        return {
+            name: dict(zip(columns, row, strict=True)) for name, row in zip(self.names, rows, strict=True)
+        }
 
     @property
     def table(self) -> list[dict[str, Any]]:
@@ -587,7 +536,9 @@ class Backtest:
     def _repr_html_(self) -> str:
         """Show the same in a notebook."""
         parts = load_macros()
-        return parts.card("Back-test", "after costs", parts.table(self._show_rows()), parts.paragraphs(self.verdict))
+        return parts.card(
+            "Back-test", "after costs", parts.table(self._show_rows()), parts.paragraphs(self.verdict)
+        )
 
     def to_pandas(self, figure: str | None = None) -> "pandas.DataFrame":
         """Export the table, or a figure of every date.
@@ -751,7 +702,9 @@ def backtest(
         scale = impact.weight * impact.prices(d)
     caps = _spread(cap, names, "cap", 1.0)
     if cash is None and caps.sum() < 1.0:
-        raise InvalidInput(f"cap leaves room for {caps.sum():g} of the wealth only. Write cash=0.0 to allow cash.")
+        raise InvalidInput(
+            f"cap leaves room for {caps.sum():g} of the wealth only. Write cash=0.0 to allow cash."
+        )
     together = []
     for label, (members, most) in (groups or {}).items():
         _check_assets(members, names, f"groups[{label!r}]")
@@ -771,13 +724,17 @@ def backtest(
             raise InvalidInput(f"start must be before the last dates, got {start}.")
     opened = market.since(first)
     kinds, aims = _list_aims(market, opened, first, terms, learners, weights, cash is not None)
-    path, bound = _find_best_path(opened, terms.rates)
+    path, bound = _find_best_path(opened, terms)
     kinds[BEST_PATH] = HINDSIGHT
     account = simulate(opened, np.array([*aims, path]), terms)
     low, high = terms.rates.min() / BASIS_POINT, terms.rates.max() / BASIS_POINT
     price = f"{low:g}" if low == high else f"{low:g} to {high:g}"
     about = f"{d} assets, {price} basis points per side"
-    for word, has_it in (("impact", scale.any()), ("a fee per order", terms.fee), ("a turnover limit", turnover)):
+    for word, has_it in (
+        ("impact", scale.any()),
+        ("a fee per order", terms.fee),
+        ("a turnover limit", turnover),
+    ):
         about += f", {word}" if has_it else ""
     return Backtest(opened, kinds, account, bound, rate, about, integer(seed, "seed", least=0))
 
@@ -818,6 +775,7 @@ def _list_aims(
     if learners is None:
         default = publish()
         found["auto"] = KLAZY, play(lambda domain, movement: auto(domain, movement, costs=LogWealth()))
+        found["ensemble_auto"] = KLAZY, play(ensemble_auto)
     for name, make in (default or learners or {}).items():
         kind = PUBLISHED if name in default else OWN
         if isinstance(make, list | tuple):

@@ -6,12 +6,12 @@ All of them get rows of :class:`~klazy.LogWealth`. What a paper defines on the w
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from klazy.base.checks import Array, InvalidInput, instance, integer, number, positive
+from klazy.base.checks import Array, InvalidInput, integer, number, positive
 from klazy.contrib.learners.mirror import MirrorMemory
 from klazy.families import LogWealth
 from klazy.learners.base import NEVER, Learner, S, check_domain, check_start
@@ -70,7 +70,9 @@ class WealthRule(Learner[S]):
 
     def __init__(self, domain: ConvexSet, *, start: ArrayLike | None = None) -> None:
         if not isinstance(check_domain(domain), SHARES):
-            raise InvalidInput(f"{type(self).__name__} needs shares of wealth, got {domain!r}. Use Simplex(d).")
+            raise InvalidInput(
+                f"{type(self).__name__} needs shares of wealth, got {domain!r}. Use Simplex(d)."
+            )
         self._keep(domain=domain, family=LogWealth(), start=check_start(domain, start))
 
 
@@ -141,8 +143,9 @@ class SoftBayesState(NamedTuple):
 class SoftBayes(WealthRule[SoftBayesState]):
     r"""Mix Bayes' rule with standing still, by a rate that falls: regret grows as the root of d T, without a bound on prices.
 
-    .. math:: w_{t+1,i} = \frac{\eta_{t+1}}{\eta_t} w_{t,i} \Bigl(1 - \eta_t + \eta_t \frac{r_{t,i}}{\langle r_t, w_t \rangle}\Bigr)
-              + \Bigl(1 - \frac{\eta_{t+1}}{\eta_t}\Bigr) w_{1,i}, \qquad \eta_t = \sqrt{\frac{\ln d}{2 d t}}
+    .. math:: w_{t+1,i} = \frac{\eta_{t+1}}{\eta_t} w_{t,i} \Bigl(1 - \eta_t + \eta_t
+              \frac{r_{t,i}}{\langle r_t, w_t \rangle}\Bigr) + \Bigl(1 - \frac{\eta_{t+1}}{\eta_t}\Bigr) w_{1,i},
+              \qquad \eta_t = \sqrt{\frac{\ln d}{2 d t}}
 
     Orseau, Lattimore and Legg, *Soft-Bayes: Prod for Mixtures of Experts with Log-Loss* (2017).
 
@@ -188,12 +191,12 @@ class OnlineNewton(WealthRule[NewtonState]):
     .. math:: x_{t+1} = \Pi^{A_t}\bigl(\delta A_t^{-1} b_t\bigr), \qquad A_t = I + \sum_s \nabla_s \nabla_s^\top, \qquad
               b_t = \bigl(1 + \tfrac{1}{\beta}\bigr) \sum_s \nabla_s, \qquad \nabla_s = r_s / \langle r_s, x_s \rangle,
 
-    with the projection in the norm of A. Agarwal, Hazan, Kale and Schapire, *Algorithms for Portfolio Management Based on the
-    Newton Method* (2006).
+    with the projection in the norm of A, and on a smaller set the nearest point to that. Agarwal, Hazan, Kale and Schapire,
+    *Algorithms for Portfolio Management Based on the Newton Method* (2006).
 
     Parameters
     ----------
-    domain : Simplex
+    domain : Simplex, CappedSimplex or Intersection
         Where shares live.
     beta : float, optional
         Default: 1.
@@ -214,7 +217,6 @@ class OnlineNewton(WealthRule[NewtonState]):
     def __init__(
         self, domain: ConvexSet, beta: float = 1.0, delta: float = 0.125, *, start: ArrayLike | None = None
     ) -> None:
-        instance(domain, "domain", Simplex, "a Simplex such as Simplex(5)")
         super().__init__(domain, start=start)
         self._keep(beta=positive(beta, "beta"), delta=positive(delta, "delta"))
 
@@ -226,17 +228,17 @@ class OnlineNewton(WealthRule[NewtonState]):
         from scipy.optimize import nnls
 
         t, x, outer, total = state
-        domain: Any = self.domain
+        whole = x.sum()
         # The gradient in shares of 1.
-        slope = g * domain.total / np.vecdot(g, x)
+        slope = g * whole / np.vecdot(g, x)
         outer = outer + np.outer(slope, slope)
         total = total + slope
         aim = self.delta * (1.0 + 1.0 / self.beta) * np.linalg.solve(outer, total)
-        # min |L' (x - aim)| over shares of 1 is min |L' (I - aim 1') x|. A row that pulls their sum to 1 only scales the answer.
+        # Over shares of 1, L' (x - aim) is L' (I - aim 1') x. A row that pulls their sum to 1 only scales the answer.
         root = np.linalg.cholesky(outer).T @ (np.eye(len(x)) - aim[:, None])
         size = np.abs(root).max()
         found, _ = nnls(np.vstack((root / size, np.ones(len(x)))), np.append(np.zeros(len(x)), 1.0))
-        return NewtonState(t + 1, domain.nearest(domain.total * found / found.sum()), outer, total)
+        return NewtonState(t + 1, self.domain.nearest(whole * found / found.sum()), outer, total)
 
 
 class PricesState(NamedTuple):
