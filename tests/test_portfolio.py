@@ -12,7 +12,7 @@ import klazy as kl
 from klazy.base.checks import InvalidInput
 from klazy.contrib import ImpactMovement
 from klazy.datasets import stock_prices
-from klazy.studies.portfolio import Terms, backtest, make_market, simulate
+from klazy.studies.portfolio import TradingTerms, backtest, make_market, simulate
 
 
 @pytest.fixture(scope="module")
@@ -167,7 +167,7 @@ def test_the_account_keeps_its_books(seed):
     aims[:, rng.random(T) < 0.3] = np.nan
     limit = rng.choice([0.2, np.inf])
     group = (np.array([0, 3]), 0.5)
-    terms = Terms(0.002 * rng.random(4), 0.01 * rng.random(4), 1e-5, np.full(4, 0.6), [group], limit)
+    terms = TradingTerms(0.002 * rng.random(4), 0.01 * rng.random(4), 1e-5, np.full(4, 0.6), [group], limit)
     found = simulate(market, aims, terms)
     weights, wealth = found.weights, found.wealth
     np.testing.assert_allclose(weights.sum(axis=2), 1.0, rtol=1e-12)

@@ -53,7 +53,7 @@ NO_TRADE = 1e-9
 # The equation for what a trade leaves of the wealth gains three digits a step at usual costs.
 COST_STEPS = 12
 # Bootstrap: days that stay together, samples, and the share of them outside the interval on either side.
-BLOCK = 21
+BLOCK_DAYS = 21
 SAMPLES = 2000
 TAIL = 0.025
 # The kinds of portfolios in the table.
@@ -61,12 +61,12 @@ BENCHMARK = "benchmark"
 HINDSIGHT = "hindsight"
 PUBLISHED = "published"
 KLAZY = "klazy"
-OWN = "yours"
+OWN_KIND = "yours"
 # The rule that all others are compared with.
 REFERENCE = "1/N daily"
 BEST_STOCK = "best stock"
 BEST_PATH = "best possible"
-FIGURES = ("wealth", "drawdown", "turnover", "weights")
+PLOTS = ("wealth", "drawdown", "turnover", "weights")
 CASH = "cash"
 
 REMEDIES = {
@@ -116,7 +116,7 @@ class Market(NamedTuple):
         return Market(*parts, self.per_year)
 
 
-class Terms(NamedTuple):
+class TradingTerms(NamedTuple):
     """What a trade costs, and what may be held, by asset, as shares of wealth.
 
     A trade of x costs rates x + impact x^(3/2), and each order ``fee`` of the first wealth. ``groups`` limit several assets
@@ -164,7 +164,7 @@ class Account(NamedTuple):
     paid: Array
 
 
-def simulate(market: Market, aims: Array, terms: Terms) -> Account:
+def simulate(market: Market, aims: Array, terms: TradingTerms) -> Account:
     """Trade at each close towards the shares aimed at, pay for it, and let prices carry what is held to the next.
 
     ``aims`` has shape (P, T, d + 1), with cash last; NaN where nothing is traded. All begin with cash.
@@ -337,7 +337,7 @@ def _benchmark(market: Market) -> dict[str, Array]:
     }
 
 
-def _find_best_path(market: Market, terms: Terms) -> tuple[Array, float]:
+def _find_best_path(market: Market, terms: TradingTerms) -> tuple[Array, float]:
     """Find the richest way through all prices that holds one asset at a time, and bound what any portfolio reaches.
 
     The bound is a logarithm, and counts what is proportional to a trade. What a whole portfolio pays for its impact, the way
@@ -438,7 +438,7 @@ class Backtest:
         logs = np.diff(np.log(self.account.wealth), axis=1)
         beyond = logs - logs[self.names.index(REFERENCE)]
         T = beyond.shape[1]
-        block = min(BLOCK, T)
+        block = min(BLOCK_DAYS, T)
         sums = np.cumsum(np.hstack((np.zeros((len(beyond), 1)), beyond, beyond[:, :block])), axis=1)
         blocks = sums[:, block : block + T] - sums[:, :T]
         count = -(-T // block)
@@ -590,7 +590,7 @@ class Backtest:
         Figure
             A matplotlib figure.
         """
-        one_of(figure, "figure", FIGURES)
+        one_of(figure, "figure", PLOTS)
         online = [row["portfolio"] for row in self.table if row["kind"] != HINDSIGHT]
         if portfolios is None:
             portfolios = online[0] if figure == "weights" else online
@@ -709,7 +709,7 @@ def backtest(
     for label, (members, most) in (groups or {}).items():
         _check_assets(members, names, f"groups[{label!r}]")
         together.append((np.array([names.index(each) for each in members]), non_negative(most, label)))
-    terms = Terms(
+    terms = TradingTerms(
         BASIS_POINT * _spread(bps, names, "bps", 0.0),
         scale,
         non_negative(fee, "fee") / positive(capital, "capital"),
@@ -743,7 +743,7 @@ def _list_aims(
     market: Market,
     opened: Market,
     first: int,
-    terms: Terms,
+    terms: TradingTerms,
     learners: Mapping[str, Any] | None,
     weights: Mapping[str, Any] | None,
     has_cash: bool,
@@ -752,7 +752,7 @@ def _list_aims(
     found = {name: (BENCHMARK, aim) for name, aim in _benchmark(opened).items()}
     found[BEST_STOCK] = HINDSIGHT, found[BEST_STOCK][1]
     for name, given in (weights or {}).items():
-        found |= {label: (OWN, aim) for label, aim in _aim_at(given, opened, name).items()}
+        found |= {label: (OWN_KIND, aim) for label, aim in _aim_at(given, opened, name).items()}
     rows = market.relatives()
     caps = terms.caps
     if has_cash:
@@ -777,7 +777,7 @@ def _list_aims(
         found["auto"] = KLAZY, play(lambda domain, movement: auto(domain, movement, costs=LogWealth()))
         found["ensemble_auto"] = KLAZY, play(ensemble_auto)
     for name, make in (default or learners or {}).items():
-        kind = PUBLISHED if name in default else OWN
+        kind = PUBLISHED if name in default else OWN_KIND
         if isinstance(make, list | tuple):
             candidates = [play(each) for each in make]
             tried = simulate(opened, np.array(candidates), terms)
