@@ -207,6 +207,14 @@ def test_nobody_beats_the_best_possible(seed):
     assert np.log(found.summary["best possible"]["wealth"]) == pytest.approx(found.bound, abs=1e-10)
 
 
+def test_an_order_is_continued_where_turnover_is_limited(prices):
+    found = backtest(prices=prices, learners={}, turnover=0.1, bps=0.0)
+    invested = 1.0 - found.to_pandas("1/N held")["cash"]
+    assert invested.iloc[:9].tolist() == pytest.approx(np.linspace(0.1, 0.9, 9).tolist(), abs=0.02)
+    assert invested.iloc[12:].min() == pytest.approx(1.0)
+    assert found.to_pandas("turnover")["1/N held"].iloc[12:].max() == 0.0
+
+
 def test_late_listings_pauses_and_the_end_of_an_asset():
     days = pd.date_range("2024-01-01", periods=6)
     values = {
@@ -315,6 +323,7 @@ RELATIVES = WALK / WALK.shift() + np.resize([0.01, -0.01], (40, 1))
             {"prices": WALK, "cap": 0.4},
             "cap leaves room for 0.8 of the wealth only. Write cash=0.0 to allow cash.",
         ),
+        ({"prices": WALK, "bps": {"A": 1.0}}, "bps must name every asset, but B is missing."),
         (
             {"prices": WALK, "weights": {"mine": {"A": 1.5}}},
             "weights['mine'] must add up to at most 1, got 1.5. The rest is cash.",

@@ -7,10 +7,10 @@ import sklearn.utils.validation as skv
 from skfolio.optimization import BaseOptimization
 
 from klazy.base.checks import InvalidInput
+from klazy.contrib import ensemble_auto
 from klazy.costs import LogWealthCosts
-from klazy.families import LogWealth
 from klazy.game.run import run
-from klazy.learners import Learner, auto
+from klazy.learners import Learner
 from klazy.movement import TVMovement
 from klazy.sets import Simplex
 
@@ -29,7 +29,7 @@ class OnlineLearner(BaseOptimization):
     ----------
     learner : callable, optional
         A function ``(domain, movement)`` that makes the learner, for example ``lambda domain, movement: BuyAndHold(domain)``.
-        Default: :func:`klazy.auto` for log-wealth.
+        Default: :func:`~klazy.contrib.ensemble_auto`.
     transaction_costs : float, optional
         What each side of a trade costs, as a share of it: 0.001 is ten basis points. The learner plans with it. skfolio charges
         it in every row of a window, so write 0.001 / 21 for windows of 21 rows. Default: 0.
@@ -114,7 +114,7 @@ class OnlineLearner(BaseOptimization):
         movement = TVMovement(2.0 * float(np.mean(self.transaction_costs)))
         if restart:
             domain = Simplex(rows.shape[1])
-            make = self.learner or (lambda domain, movement: auto(domain, movement, costs=LogWealth()))
+            make = self.learner or ensemble_auto
             self.learner_: Any = make(domain, movement)
             if not isinstance(self.learner_, Learner):
                 raise InvalidInput(f"learner must be a function that makes a learner, got {self.learner!r}.")

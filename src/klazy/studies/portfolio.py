@@ -66,6 +66,8 @@ OWN_KIND = "yours"
 REFERENCE = "1/N daily"
 BEST_STOCK = "best stock"
 BEST_PATH = "best possible"
+# From here on a share is written as a multiple.
+LARGE_SHARE = 5.0
 PLOTS = ("wealth", "drawdown", "turnover", "weights")
 CASH = "cash"
 
@@ -176,6 +178,8 @@ def simulate(market: Market, aims: Array, terms: TradingTerms) -> Account:
     weights = np.empty(aims.shape)
     turnover = np.empty((P, T))
     paid = np.empty((P, T))
+    orders = np.zeros((P, width))
+    is_open = np.zeros(P, dtype=bool)
     for t in range(T):
         can = np.append(market.known[t], True)
         gone = np.append(market.gone[t], False)
@@ -184,9 +188,15 @@ def simulate(market: Market, aims: Array, terms: TradingTerms) -> Account:
         # Who is ruined stays so.
         worth = np.maximum(wealth[:, t], TINY)
         now = held / worth[:, None]
-        aim = np.where(np.isnan(aims[:, t]), now, terms.limit(aims[:, t], now, can))
+        # An order that a limit of turnover cuts is continued until it is filled, or followed by another.
+        is_new = ~np.isnan(aims[:, t, -1])
+        orders[is_new] = aims[is_new, t]
+        is_open |= is_new
+        aim = np.where(is_open[:, None], terms.limit(orders, now, can), now)
         moved = 0.5 * np.abs(aim - now).sum(axis=1)
-        aim = now + (aim - now) * np.minimum(1.0, terms.turnover / np.maximum(moved, NO_TRADE))[:, None]
+        part = np.minimum(1.0, terms.turnover / np.maximum(moved, NO_TRADE))
+        is_open &= part < 1.0
+        aim = now + (aim - now) * part[:, None]
         stuck = now[:, ~can].sum(axis=1)
         loose = 1.0 - stuck
         cost = np.zeros(P)
@@ -211,7 +221,8 @@ def read_table(data: Any, name: str) -> tuple[NDArray[Any], list[str], Array]:
     stamps = None
     if hasattr(data, "iloc") and hasattr(data, "columns"):
         if type(data.index).__name__ != "RangeIndex":
-            stamps = data.index.to_numpy()
+            has_zone = getattr(data.index, "tz", None) is not None
+            stamps = (data.index.tz_localize(None) if has_zone else data.index).to_numpy()
     elif not hasattr(data, "get_column"):
         kind = type(data).__name__
         raise InvalidInput(f"{name} must be a pandas or polars frame with a column per asset, got {kind}.")
@@ -279,10 +290,13 @@ def make_market(prices: Any, returns: Any, cash: float, per_year: float | None) 
     return Market(dates, names, np.hstack((growth, interest)), known, gone, per_year)
 
 
-def _spread(value: Any, names: list[str], name: str, default: float) -> Array:
+def _spread(value: Any, names: list[str], name: str, default: float | None = None) -> Array:
     """Return a number per asset, of one number or of a mapping from assets to numbers."""
     if isinstance(value, Mapping):
         _check_assets(value, names, name)
+        missing = [asset for asset in names if asset not in value]
+        if default is None and missing:
+            raise InvalidInput(f"{name} must name every asset, but {missing[0]} is missing.")
         value = [value.get(asset, default) for asset in names]
     found = np.broadcast_to(real_array(value, name), len(names))
     if found.min() < 0.0:
@@ -373,6 +387,13 @@ def _choose_yearly(aims: Sequence[Array], wealth: Array, dates: NDArray[Any]) ->
         best = wealth[:, begin].argmax()
         chosen[begin:] = aims[best][begin:]
     return chosen
+
+
+def _format_share(value: float, sign: str = "") -> str:
+    """Write a share in per cent, a very large one as a multiple."""
+    if abs(value) < LARGE_SHARE:
+        return f"{value:{sign}.1%}"
+    return f"{value:{sign}.3g}x"
 
 
 @dataclass(eq=False, repr=False)
@@ -493,9 +514,10 @@ class Backtest:
         """Write the table in the units of the trade."""
         shown = []
         for row in self.table:
-            interval = f"{row['ahead']:+.1%} ({row['low']:+.1%} to {row['high']:+.1%})"
+            ahead, low, high = (_format_share(row[name], "+") for name in ("ahead", "low", "high"))
+            interval = f"{ahead} ({low} to {high})"
             cells = {"portfolio": row["portfolio"], "kind": row["kind"], "wealth": f"{row['wealth']:.4g}"}
-            cells |= {name: f"{row[name]:.1%}" for name in ("growth", "volatility")}
+            cells |= {name: _format_share(row[name]) for name in ("growth", "volatility")}
             cells |= {name: f"{row[name]:.2f}" for name in ("sharpe", "sortino")}
             cells |= {"drawdown": f"{row['drawdown']:.0%}", "turnover": f"{row['turnover']:.1f}"}
             cost = f"{row['cost'] / BASIS_POINT:.0f} bp"
@@ -514,7 +536,10 @@ class Backtest:
         found.append(f"Lost to it, beyond chance: {', '.join(behind) or 'nobody'}.")
         reached = self.summary[BEST_PATH]["wealth"]
         most = f"Nobody could have multiplied wealth by more than {np.exp(self.bound):.4g} (proved)"
-        found.append(f"{most}; the best path found reaches {reached:.4g}.")
+        is_reached = np.log(reached) > self.bound - NO_TRADE
+        found.append(
+            f"{most}{', and one way does' if is_reached else f'; the best way found reaches {reached:.4g}'}."
+        )
         return found
 
     def __repr__(self) -> str:
@@ -710,7 +735,7 @@ def backtest(
         _check_assets(members, names, f"groups[{label!r}]")
         together.append((np.array([names.index(each) for each in members]), non_negative(most, label)))
     terms = TradingTerms(
-        BASIS_POINT * _spread(bps, names, "bps", 0.0),
+        BASIS_POINT * _spread(bps, names, "bps"),
         scale,
         non_negative(fee, "fee") / positive(capital, "capital"),
         caps,
