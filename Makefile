@@ -15,7 +15,7 @@ export PYTHONDONTWRITEBYTECODE :=
 .venv/ready: pyproject.toml
 	$(PYTHON) -m venv .venv
 	$(BIN)/pip install --quiet uv
-	$(BIN)/uv pip install --quiet --python $(BIN)/python --compile-bytecode $(if $(LOCKED),--constraint constraints.txt) --editable '.[cli,cluster,excel,polytope,postgres,serve,docs,dev]'
+	$(BIN)/uv pip install --quiet --python $(BIN)/python --compile-bytecode $(if $(LOCKED),--constraint constraints.txt) --editable '.[cli,cluster,excel,polytope,portfolio,postgres,serve,docs,dev]'
 	touch $@
 
 # The demo needs less than the tests; where the tests' environment is ready, it has all of that.
@@ -112,7 +112,7 @@ dist: .venv/release
 	$(BIN)/twine check --strict dist/*
 	for python in $(PYTHONS); do \
 	  $(BIN)/uv venv --quiet --clear --python $$python build/empty && \
-	  for extras in cli cli,cluster,excel,polytope,postgres,serve; do \
+	  for extras in cli cli,cluster,excel,polytope,portfolio,postgres,serve; do \
 	    $(BIN)/uv pip install --quiet --python build/empty "$$(ls $(CURDIR)/dist/*.whl)[$$extras]" && \
 	    build/empty/bin/python scripts/try_install.py || exit 1; \
 	  done || exit 1; \

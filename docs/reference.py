@@ -33,6 +33,8 @@ PARTS = {  # a page each: its title, and the module whose names it has
     "sweep": ("Sweeps", "studies.sweep"),
     "replay": ("Replay", "studies.replay"),
     "arena": ("Arena", "studies.arena"),
+    "portfolio": ("Back-tests of portfolios", "studies.portfolio"),
+    "skfolio": ("Optimizers for skfolio", "adapters.skfolio"),
     "tuning": ("Tuning", "studies.tuning"),
     "datasets": ("Data", "datasets"),
     "paper": ("The paper's experiments", "studies.paper"),

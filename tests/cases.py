@@ -301,11 +301,21 @@ EVERY_LEARNER = COMPILED | UNCOMPILED
 PLANNING = kl.contrib.Planning(kl.Box([0.0, 0.0], [9.0, 9.0]), "l1", 16, family=kl.Pinball(4.0))
 # So does this; see test_thumb.py.
 AUTOSCALER = kl.contrib.PodAutoscaler(kl.Box([0.0, 0.0], [9.0, 9.0]), window=3)
+# They know shares of wealth, and rows of price relatives; see test_wealth.py.
+WEALTH: dict[str, Callable[..., kl.types.Learner[Any]]] = {
+    "BuyAndHold": kl.contrib.BuyAndHold,
+    "UniformRebalanced": lambda domain: kl.contrib.UniformRebalanced(domain, every=3),
+    "SoftBayes": kl.contrib.SoftBayes,
+    "OnlineNewton": kl.contrib.OnlineNewton,
+    "PAMR": kl.contrib.PAMR,
+    "OLMAR": lambda domain: kl.contrib.OLMAR(domain, epsilon=1.02, window=4),
+}
 examples_of(
     kl.types.Learner,
     [
         PLANNING,
         AUTOSCALER,
+        *(make(kl.Simplex(3)) for make in WEALTH.values()),
         *(make(domain, 1.0) for make in EVERY_LEARNER.values() for domain in (kl.L2Ball(2), kl.Simplex(2))),
     ],
 )

@@ -89,7 +89,7 @@ def test_dir_lists_what_users_need_and_nothing_else():
     assert {"KLazyGD", "auto", "replay", "sweep", "Client", "theory", "__version__"} <= set(names)
     assert not [name for name in names if name.startswith("_") and name != "__version__"]
     modules = [name for name in names if isinstance(getattr(kl, name), ModuleType)]
-    assert modules == ["arena", "contrib", "memories", "sequences", "show", "theory", "types"]
+    assert modules == ["arena", "contrib", "memories", "portfolio", "sequences", "show", "theory", "types"]
 
 
 def test_star_imports_work(reference):

@@ -78,7 +78,7 @@ def test_every_name_has_one_public_place():
 
 def test_the_top_stays_small_enough_to_hold():
     """Where a name must be added, ask what most people use: the rest has a place in contrib, theory or types."""
-    assert len(dir(kl)) <= 64
+    assert len(dir(kl)) <= 65
 
 
 def test_every_public_name_has_a_docstring():

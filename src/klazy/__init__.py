@@ -25,6 +25,7 @@ from klazy.sets import *
 if _TYPE_CHECKING:
     from klazy.serve.client import Client as Client
     from klazy.studies import arena as arena
+    from klazy.studies import portfolio as portfolio
     from klazy.studies.replay.report import replay as replay
     from klazy.studies.sweep.execute import load_sweep as load_sweep
     from klazy.studies.sweep.execute import sweep as sweep
@@ -57,6 +58,7 @@ _LATER = {
     "Study": ("klazy.studies.sweep.study:Study", "cli"),
     "arena": ("klazy.studies.arena", "cli"),
     "load_sweep": ("klazy.studies.sweep.execute:load_sweep", "cli"),
+    "portfolio": ("klazy.studies.portfolio", "cli"),
     "replay": ("klazy.studies.replay.report:replay", "cli"),
     "sweep": ("klazy.studies.sweep.execute:sweep", "cli"),
 }

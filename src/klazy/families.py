@@ -21,6 +21,13 @@ from klazy.sets import ConvexSet
 if TYPE_CHECKING:
     from klazy.costs import Costs
 
+# What is smaller than this, or not above zero, is no price relative; and what is larger than this, or its inverse, neither.
+SMALL_QUOTE = 0.25
+LARGE_RELATIVE = 3.0
+# Rows from which on prices are told from relatives by how they move, and the ratio of squares below which they are prices.
+WALK_ROWS = 30
+WALK_RATIO = 0.5
+
 __all__ = [
     "Linear",
     "LogWealth",
@@ -977,3 +984,30 @@ class Logistic(Ridge):
 def _sigmoid(q: Array) -> Array:
     tail = np.exp(-np.abs(q))
     return np.where(q >= 0.0, 1.0, tail) / (1.0 + tail)
+
+
+def name_quotes(values: Array) -> str:
+    """Say what numbers of assets probably are: ``"returns"`` around 0, ``"relatives"`` around 1, otherwise ``"prices"``.
+
+    Prices may also be around 1. But they remember where they were: from one row to the next they change little, compared with
+    how far they go.
+
+    Examples
+    --------
+    >>> name_quotes(np.array([[0.01, -0.02]])), name_quotes(np.array([[1.01, 0.98]])), name_quotes(np.array([[35.2, 99.1]]))
+    ('returns', 'relatives', 'prices')
+    """
+    known = values[~np.isnan(values)]
+    if known.size == 0:
+        return "prices"
+    if known.min() <= 0.0 or np.median(known) < SMALL_QUOTE:
+        return "returns" if np.median(np.abs(known)) < SMALL_QUOTE else "prices"
+    near = 1.0 / LARGE_RELATIVE < np.median(known) < LARGE_RELATIVE
+    if not near:
+        return "prices"
+    with np.errstate(invalid="ignore"):
+        logs = np.log(values)
+        steps = np.nanmean(np.diff(logs, axis=0) ** 2) if len(values) > 1 else np.inf
+        spread = np.nanmean((logs - np.nanmean(logs, axis=0)) ** 2)
+    # For independent rows this ratio is 2, for a walk of T rows about 6 / T of that.
+    return "prices" if len(values) >= WALK_ROWS and steps < WALK_RATIO * spread else "relatives"

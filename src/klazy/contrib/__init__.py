@@ -19,6 +19,15 @@ from klazy.contrib.guarantees import (
 from klazy.contrib.learners.adaptive import SteadyAdaptive, StronglyAdaptive
 from klazy.contrib.learners.coin import CoinBetting
 from klazy.contrib.learners.mirror import Entropy, Geometry, MirrorMemory
+from klazy.contrib.learners.wealth import (
+    OLMAR,
+    PAMR,
+    BuyAndHold,
+    OnlineNewton,
+    SoftBayes,
+    UniformRebalanced,
+    exponentiated_gradient,
+)
 from klazy.contrib.learners.wrappers import Advice, Blocks, Budgeted, LongTerm
 from klazy.contrib.lookahead import (
     GOBD,
@@ -70,6 +79,9 @@ __all__ += ["Autoregressive", "Leader", "Planning", "Reluctant", "Seasonal"]
 __all__ += ["FollowTheLeader", "Periodic"]
 # It follows forecasts that it is given.
 __all__ += ["FollowForecast"]
+# Rules for shares of wealth.
+__all__ += ["OLMAR", "PAMR", "BuyAndHold", "OnlineNewton", "SoftBayes", "UniformRebalanced"]
+__all__ += ["exponentiated_gradient"]
 # Geometries of MirrorMemory.
 __all__ += ["Entropy", "Geometry"]
 # Learners around learners.

@@ -8,6 +8,11 @@ the multipliers mu of the problem without drift, D being the drift. So no sequen
 For a given value of <r_t, x> that is linear in x, so the least value is on an edge of the simplex, where it is found exactly.
 A capped simplex has too many edges. There f_t is replaced by a tangent, and D_t(x) = s r_t x with s = total / <r_t, x>: for a
 given x the value is linear in s, so no less than at one of the two ends that s can reach.
+
+For log-wealth on a simplex, dollars know better (dollars.py). Moving a part m of the shares leaves exp(-w m) of the wealth,
+which is at most 1 - c m with c = 1 - exp(-w). All holdings shrink by that. If the dollars that move paid instead, a share
+c / (1 + c) each, then these holdings could be reached too: at most m (1 + c) dollars have to move. So no sequence gains more
+than dollars do at this price, which is w but for its square.
 """
 
 from dataclasses import replace
@@ -18,6 +23,7 @@ import numpy as np
 from klazy.base.checks import Array, InvalidInput
 from klazy.families import LogWealth
 from klazy.game.game import Game
+from klazy.hindsight.dollars import plan_dollars
 from klazy.hindsight.optimum import EPS, Optimum
 from klazy.hindsight.problem import Problem
 from klazy.hindsight.splitting import Progress, iterate
@@ -48,6 +54,8 @@ def drifted_optimum(
     movement: Any = game.movement
     is_linear = _check(game, domain, movement)
     plain = Problem(replace(game, movement=TVMovement(movement.weight)), domain)
+    if type(domain) is Simplex and not is_linear:
+        return _optimum_in_dollars(plain, game, movement)
     found, at = iterate(plain, gap / 3.0, iterations, progress=progress)
 
     def charge(u: Array) -> tuple[float, float]:
@@ -56,10 +64,35 @@ def drifted_optimum(
     offers = (found.u, _let_drift(found.u, movement.relatives, domain))
     u = min(offers, key=lambda u: sum(charge(u)))
     if type(domain) is Simplex:
-        bound = _bound(plain, movement.relatives, at.mu, is_linear)
+        bound = _bound(plain, movement.relatives, at.mu)
     else:
         bound = _bound_capped(plain, movement.relatives, at.mu, found.u, is_linear)
     return plain.certify(u, charge(u), bound, "splitting", found.iterations)
+
+
+def _optimum_in_dollars(plain: Problem, game: Game, movement: DriftedMovement) -> Optimum:
+    """Let every dollar go its best way, which one sequence can do for all of them, and bound what any sequence gains."""
+    domain = plain.domain
+    (total,) = domain.parameters().tolist()
+    growth = np.log(movement.relatives)
+    weights = np.broadcast_to(movement.weights(len(growth)), len(growth)) * total
+    weights = np.array(weights)
+    shares = np.eye(domain.dim)[0]
+    if game.x0 is None or not domain.contains(game.x0):
+        weights[0] = 0.0
+    else:
+        shares = game.x0 / total
+    free = np.zeros_like(growth)
+    paid = -weights[:, None] + free
+    u = total * plan_dollars(growth, paid, free).follow(shares, growth, paid, free)
+    hitting = float(game.costs.values(u).sum())
+    switching = float(movement.paid(u, game.x0).sum())
+    part = -np.expm1(-weights)
+    bound = plan_dollars(growth, -np.log1p(part)[:, None] + free, free).worth[0]
+    most = float(np.log(shares @ np.exp(bound - bound.max())) + bound.max())
+    rounding = (domain.dim + 100) * EPS * (np.abs(growth).max(axis=1).sum() + weights.sum())
+    lower = -most - len(growth) * np.log(total) - rounding
+    return plain.certify(u, (hitting, switching), lower, "dollars")
 
 
 def _check(game: Game, domain: ConvexSet, movement: DriftedMovement) -> bool:
@@ -89,19 +122,19 @@ def _let_drift(u: Array, relatives: Array, domain: ConvexSet) -> Array:
     return moved
 
 
-def _bound(problem: Problem, relatives: Array, mu: Array, is_linear: bool) -> float:
+def _bound(problem: Problem, relatives: Array, mu: Array) -> float:
     """Sum the least value of every round on a simplex, minus a bound on rounding errors."""
     after = np.concatenate((mu[1:], np.zeros((1, problem.dim))))
     (total,) = problem.domain.parameters().tolist()
-    slopes = mu + problem.costs.arrays()[0] if is_linear else mu
+    slopes = mu + problem.costs.arrays()[0]
     least = np.full(problem.T, np.inf)
     for i in range(problem.dim):
         for j in range(i, problem.dim):
-            edge = _least_on_edge(relatives[:, [i, j]], slopes[:, [i, j]], after[:, [i, j]], total, is_linear)
+            edge = _least_on_edge(relatives[:, [i, j]], slopes[:, [i, j]], after[:, [i, j]], total)
             least = np.minimum(least, edge)
     value = float(least.sum()) - float(mu[0] @ problem.before)
-    size = float(np.abs(slopes).sum() + np.abs(mu).sum()) * total + float(np.abs(np.log(relatives)).sum())
-    return value - (problem.dim + 100) * EPS * (size + problem.T * abs(np.log(total)))
+    size = float(np.abs(slopes).sum() + np.abs(mu).sum()) * total
+    return value - (problem.dim + 100) * EPS * size
 
 
 def _bound_capped(problem: Problem, relatives: Array, mu: Array, u: Array, is_linear: bool) -> float:
@@ -132,10 +165,10 @@ def _bound_capped(problem: Problem, relatives: Array, mu: Array, u: Array, is_li
     return value - (problem.dim + 100) * EPS * (size * total + float(np.abs(height).sum()))
 
 
-def _least_on_edge(r: Array, slope: Array, after: Array, total: float, is_linear: bool) -> Array:
-    """Find the least value of every round on an edge, its ends included: at most two points between them are flat.
+def _least_on_edge(r: Array, slope: Array, after: Array, total: float) -> Array:
+    """Find the least value of every round on an edge, its ends included: at most one point between them is flat.
 
-    With y = <r, x> / total the share of the first end is (y - r_2) / (r_1 - r_2), and the value c + b y - q / y, less log y.
+    With y = <r, x> / total the share of the first end is (y - r_2) / (r_1 - r_2), and the value c + b y - q / y.
     """
     first, second = r.T
     span = first - second
@@ -145,20 +178,11 @@ def _least_on_edge(r: Array, slope: Array, after: Array, total: float, is_linear
     q = -total * first * second * (after[:, 0] - after[:, 1]) / width
     shares = [np.zeros(len(r)), np.ones(len(r))]
     with np.errstate(all="ignore"):
-        if is_linear:
-            flat = [np.sqrt(-q / b)]
-        else:  # b y^2 - y + q = 0
-            root = np.sqrt(1.0 - 4.0 * b * q)
-            flat = [2.0 * q / (1.0 + root), (1.0 + root) / (2.0 * b)]
-        for y in flat:
-            share = (y - second) / width
-            shares.append(np.where(np.isfinite(share) & ~even, np.clip(share, 0.0, 1.0), 0.0))
+        share = (np.sqrt(-q / b) - second) / width
+    shares.append(np.where(np.isfinite(share) & ~even, np.clip(share, 0.0, 1.0), 0.0))
     least = np.full(len(r), np.inf)
     for share in shares:
         x = np.stack((share, 1.0 - share), axis=1)
-        y = np.vecdot(r, x)
-        value = total * (np.vecdot(slope, x) - np.vecdot(after * r, x) / y)
-        if not is_linear:
-            value = value - np.log(total * y)
+        value = total * (np.vecdot(slope, x) - np.vecdot(after * r, x) / np.vecdot(r, x))
         least = np.minimum(least, value)
     return least

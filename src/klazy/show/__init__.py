@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from klazy.show.charts import Heat, Lines, draw_bars, draw_curves, draw_heat, draw_lines, draw_panels
 from klazy.show.plane import draw_greedy_and_lazy, draw_snapshots, draw_step
 from klazy.show.ranks import draw_matrix, draw_pareto, draw_ranks, draw_ratios
-from klazy.show.replays import draw_cumulative, draw_periods, draw_prices
+from klazy.show.replays import draw_cumulative, draw_periods, draw_prices, draw_shares
 from klazy.show.runs import (
     draw_certificate,
     draw_decisions,
@@ -51,6 +51,7 @@ __all__ = [
     "draw_ratios",
     "draw_run",
     "draw_sequence",
+    "draw_shares",
     "draw_snapshots",
     "draw_step",
     "draw_wave",

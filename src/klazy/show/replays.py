@@ -7,7 +7,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from klazy.base.checks import Array
-from klazy.show.style import GREY, HEIGHT, WIDE, Looks, choose_rounds, draw_frame, make_axes
+from klazy.show.style import (
+    GREY,
+    HEIGHT,
+    OTHERS,
+    PALETTE,
+    WIDE,
+    Looks,
+    choose_rounds,
+    draw_frame,
+    format_label,
+    make_axes,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -19,7 +30,7 @@ TICKS = 8  # names of periods on the axis
 
 
 def draw_cumulative(
-    x: NDArray[Any], curves: dict[str, Array], looks: Looks, xlabel: str, ylabel: str
+    x: NDArray[Any], curves: dict[str, Array], looks: Looks, xlabel: str, ylabel: str, *, log: bool = False
 ) -> "Figure":
     """Draw running sums over time, each with its name at its right end.
 
@@ -33,6 +44,8 @@ def draw_cumulative(
         The colour of each name.
     xlabel, ylabel : str
         What the axes show.
+    log : bool, optional
+        Draw them on a logarithmic scale. Default: False.
 
     Returns
     -------
@@ -43,11 +56,47 @@ def draw_cumulative(
     shown = choose_rounds(len(x)) - 1
     for name, curve in curves.items():
         ax.plot(x[shown], curve[shown], color=looks[name]["color"], linewidth=1.2)
-    ax.axhline(0.0, color=GREY, linewidth=0.6)
+    if log:
+        ax.set_yscale("log")
+    ax.axhline(1.0 if log else 0.0, color=GREY, linewidth=0.6)
     ax.margins(x=0.0)
     mark_dates(ax, x)
     name_points(ax, {name: (x[shown[-1]], float(curve[-1])) for name, curve in curves.items()}, looks)
     draw_frame(ax, xlabel, ylabel)
+    return figure
+
+
+def draw_shares(x: NDArray[Any], shares: Array, names: Sequence[str], title: str) -> "Figure":
+    """Draw shares of a whole over time, one above the other: the largest in colour, the others together.
+
+    Parameters
+    ----------
+    x : ndarray
+        Rounds or dates.
+    shares : ndarray
+        Of shape (T, d).
+    names : sequence of str
+        Their names.
+    title : str
+        Whose shares they are.
+
+    Returns
+    -------
+    Figure
+        A matplotlib figure.
+    """
+    figure, ax = make_axes(2.0 * HEIGHT, WIDE)
+    shown = choose_rounds(len(x)) - 1
+    order = np.argsort(-shares.mean(axis=0))
+    largest, others = order[: len(PALETTE)], order[len(PALETTE) :]
+    layers = [*shares[shown][:, largest].T, shares[shown][:, others].sum(axis=1)]
+    labels = [format_label(names[i]) for i in largest] + [f"{len(others)} others"]
+    ax.stackplot(x[shown], layers, colors=[*PALETTE, OTHERS], labels=labels, linewidth=0.0)
+    ax.margins(x=0.0)
+    ax.set_ylim(0.0, 1.0)
+    mark_dates(ax, x)
+    ax.legend(fontsize=7, frameon=False, loc="upper left", bbox_to_anchor=(1.0, 1.0), reverse=True)
+    draw_frame(ax, "", f"weights of {title}", grid=False)
     return figure
 
 
@@ -144,7 +193,9 @@ def name_points(ax: "Axes", points: dict[str, tuple[Any, float]], looks: Looks) 
     join = {"arrowstyle": "-", "linewidth": 0.4, "shrinkA": 0.0, "relpos": (0, 0.5)}
     text = {"fontsize": 7, "va": "center", "annotation_clip": False}
     names = sorted(points, key=lambda name: points[name][1])
-    places = space_apart([(points[name][1] - low) / (high - low) for name in names], LETTER / height)
+    scale = ax.yaxis.get_transform()
+    bottom, top, *heights = scale.transform([low, high, *(points[name][1] for name in names)])
+    places = space_apart([(each - bottom) / (top - bottom) for each in heights], LETTER / height)
     for name, place in zip(names, places, strict=True):
         colour = looks[name]["color"]
         line = join | {"color": colour}
