@@ -1,7 +1,7 @@
 """The results of a suite: ratios of costs above the optimum, ranks, and games that went badly."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from klazy.base.checks import Array
 from klazy.base.html import load_macros, show_card
-from klazy.studies.arena.suite import SUITE_VERSION, Entry
+from klazy.studies.arena.suite import SUITE_VERSION, Entry, list_games
 from klazy.studies.contenders import FIXED, SELF_TUNING, TUNED, Contender
 
 # This share of the spread of a game's costs is added to every cost above the optimum: ratios of less mean nothing.
@@ -270,6 +270,30 @@ class Arena:
         scale = 12.0 * self.sequence_count / (k * (k + 1))
         statistic = scale * ((self.average_ranks - (k + 1) / 2.0) ** 2).sum()
         return float(chi2.sf(statistic, k - 1))
+
+    def restrict(self, games: "Sequence[Entry] | None" = None, suite: str = "") -> "Arena":
+        """Keep some of the games, or those games and contenders that an earlier version of the suite has.
+
+        Parameters
+        ----------
+        games : sequence of Entry, optional
+            The games to keep. Default: those of the suite.
+        suite : str, optional
+            The version of the suite. Default: that which was played.
+
+        Returns
+        -------
+        Arena
+            A smaller one, with the same costs.
+        """
+        suite = suite or self.suite
+        kept = list_games(self.seed, quick=self.quick, suite=suite) if games is None else games
+        return replace(
+            self,
+            games=[game for game in self.games if game.entry in kept],
+            contenders=[each for each in self.contenders if int(each.since) <= int(suite)],
+            suite=suite,
+        )
 
     def group(self, key: str) -> list[Row]:
         """Average the ratios of groups of games.
