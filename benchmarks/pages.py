@@ -20,7 +20,7 @@ def markdown(rows: list[dict[str, Any]]) -> list[str]:
 
 
 def run(about: str | None, heading: str, out: str, make: Callable[[Path, Path], str]) -> None:
-    """Print what ``make(out, folder of the page)`` gives; with ``--write`` put it into a page, as the section of its heading."""
+    """Print what ``make(out, folder of the page)`` gives; with ``--write`` put it into a page, under its heading."""
     arguments = argparse.ArgumentParser(description=about)
     arguments.add_argument("--out", type=Path, default=Path(out), help="where results are kept")
     arguments.add_argument(
