@@ -13,11 +13,11 @@ import numpy as np
 from pydantic import BaseModel, Field, ValidationError
 
 import klazy
-from klazy.base.checks import InvalidInput
+from klazy.base.checks import Array, InvalidInput
 from klazy.base.parallel import map_unordered
 from klazy.studies.arena.play import GameTask, Progress, find_cache, list_outside, play_game
 from klazy.studies.arena.suite import Entry, list_games
-from klazy.studies.arena.table import CLEARLY, FLOOR, Arena, Row
+from klazy.studies.arena.table import CLEARLY, FLOOR, Arena, Row, average_ratios
 from klazy.studies.contenders import ARENA, OTHER_PACKAGES, YOURS, Contender, import_own, list_contenders
 
 # Shares of the spread that differ by less are the same: optima are known to about as much.
@@ -91,6 +91,17 @@ class Submission(BaseModel, frozen=True, extra="forbid"):
         games = ",\n  ".join(game.model_dump_json() for game in self.games)
         return f'{about[:-2]},\n "games": [\n  {games}\n ]\n}}\n'
 
+    def find_ratios(self) -> Array:
+        """Divide what entrants pay above the optimum, with the floor, by what the best tuned contender pays.
+
+        Returns
+        -------
+        array
+            The ratios, of shape (games, entrants).
+        """
+        shares = np.array([game.costs for game in self.games]) + FLOOR
+        return shares / np.array([[game.best_tuned + FLOOR] for game in self.games])
+
     def summarize(self) -> list[Row]:
         """Rate each entrant as the arena does.
 
@@ -99,10 +110,8 @@ class Submission(BaseModel, frozen=True, extra="forbid"):
         list of dict
             A row for each entrant, in their order.
         """
-        shares = np.array([game.costs for game in self.games]) + FLOOR
-        best = np.array([[game.best_tuned] for game in self.games]) + FLOOR
-        picked = np.array([[game.picked] for game in self.games]) + FLOOR
-        ratios = shares / best
+        ratios = self.find_ratios()
+        beaten = np.array([(game.best_tuned + FLOOR) / (game.picked + FLOOR) for game in self.games])
         rows = []
         for at, entrant in enumerate(self.entrants):
             worst = int(ratios[:, at].argmax())
@@ -110,8 +119,8 @@ class Submission(BaseModel, frozen=True, extra="forbid"):
                 {
                     "entrant": entrant,
                     "games": len(self.games),
-                    "best_tuned": float(np.exp(np.log(ratios[:, at]).mean())),
-                    "picked": float(np.exp(np.log(shares / picked)[:, at].mean())),
+                    "best_tuned": average_ratios(ratios[:, at]),
+                    "picked": average_ratios(ratios[:, at] * beaten),
                     "worse_by_2_%": float((ratios[:, at] > CLEARLY).mean()),
                     "worst_ratio": float(ratios[worst, at]),
                     "worst_game": self.games[worst].entry.name,

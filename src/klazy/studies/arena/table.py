@@ -222,11 +222,11 @@ class Arena:
         return {
             "contender": contender.name,
             "told": contender.kind,
-            "best_tuned": _mean(ratios),
+            "best_tuned": average_ratios(ratios),
             "low": low,
             "high": high,
-            "picked": _mean(above / self.picked),
-            "hindsight": _mean(above / self.hindsight),
+            "picked": average_ratios(above / self.picked),
+            "hindsight": average_ratios(above / self.hindsight),
             "worse_by_2_%": float((ratios > CLEARLY).mean()),
             "within_2_%": float((above <= CLEARLY * self.above.min(axis=1)).mean()),
             "rank": float(self.average_ranks[at]),
@@ -313,7 +313,7 @@ class Arena:
         for value in dict.fromkeys(values):
             own = np.array([each == value for each in values])
             row = {key: f"{value:g}" if isinstance(value, float) else value, "games": int(own.sum())}
-            row |= {name: _mean(self.ratios[own, at]) for at, name in enumerate(self.names)}
+            row |= {name: average_ratios(self.ratios[own, at]) for at, name in enumerate(self.names)}
             rows.append(row)
         return rows
 
@@ -412,7 +412,7 @@ class Arena:
         return parts.card("Arena", about, parts.table(shorten_ranking(self.rank()), 3))
 
 
-def _mean(ratios: Array) -> float:
+def average_ratios(ratios: Array) -> float:
     """Return the geometric mean."""
     return float(np.exp(np.log(ratios).mean()))
 
