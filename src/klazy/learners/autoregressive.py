@@ -143,6 +143,8 @@ class Autoregressive(Learner[AutoregressiveState]):
         return (
             f"It forecasts {write_vector(forecast)} for the next {self.horizon} rounds by regression on all rounds so far, and "
             "moves when that pays within them."
+            f"{self.mover.describe_gain(state.x, forecast, self.horizon)}"
+            f"{self.regression.describe_skill(state.regression, self.horizon)}"
         )
 
     def check_state(self, state: Any) -> AutoregressiveState:

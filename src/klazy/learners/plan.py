@@ -243,7 +243,7 @@ class Plan:
         """Return True: demand of the last rounds always says something of the next ones."""
         return True
 
-    def describe_skill(self, known: Array) -> str:
+    def describe_skill(self, known: Array, horizon: int | None = None) -> str:
         """Write nothing: a plan has no single number that says how good it was."""
         return ""
 
