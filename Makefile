@@ -2,9 +2,9 @@
 # make test: everything that must hold, in an environment made from nothing.  make docs: the site, as build/site/index.html.
 # make reproduce: the paper, as reproduction/report.html.
 # make dist: the files of a release, tried.  make sbom: what they need.
-# make bench: the speed table.  make ensembles, make reproduction-page, make studies, make arena-page: the tables of
-# docs/ensembles.md, docs/reproduction.md, docs/sweeps.md and docs/arena.md.  make picture: the README's.  make connect: that of
-# docs/howto/prometheus.md.
+# make bench: the speed table.  make ensembles, make reproduction-page, make studies, make arena-page, make leaderboard: the
+# tables of docs/ensembles.md, docs/reproduction.md, docs/sweeps.md, docs/arena.md and docs/leaderboard.md.  make picture: the
+# README's.  make connect: that of docs/howto/prometheus.md.
 PYTHON ?= python3
 BIN := .venv/bin
 export PYTHONHASHSEED := 0
@@ -25,7 +25,7 @@ export PYTHONDONTWRITEBYTECODE :=
 	$(BIN)/uv pip install --quiet --python $(BIN)/python --editable '.[cli]'
 	touch $@
 
-.PHONY: demo picture connect test lint types layers browser database systems tests uncompiled docs torture reproduce reproduction-page bench ensembles studies arena-page clean dist sbom constraints
+.PHONY: demo picture connect test lint types layers browser database systems tests uncompiled docs torture reproduce reproduction-page bench ensembles studies arena-page leaderboard clean dist sbom constraints
 
 demo: $(if $(wildcard .venv/ready),.venv/ready,.venv/demo)
 	@mkdir -p build/demo
@@ -156,8 +156,12 @@ ensembles: .venv/ready
 arena-page: .venv/ready
 	$(BIN)/python benchmarks/arena.py --write docs/arena.md
 
+leaderboard: .venv/ready
+	$(BIN)/python benchmarks/leaderboard.py --write docs/leaderboard.md
+
 studies: .venv/ready
 	$(BIN)/python benchmarks/studies.py --write docs/sweeps.md
+	$(BIN)/python benchmarks/bayes.py --write docs/ensembles.md
 
 clean:
 	rm -rf .venv build dist docs/node_modules docs/api docs/gallery

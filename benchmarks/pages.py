@@ -20,17 +20,20 @@ def markdown(rows: list[dict[str, Any]]) -> list[str]:
 
 
 def run(about: str | None, heading: str, out: str, make: Callable[[Path, Path], str]) -> None:
-    """Print what ``make(out, folder of the page)`` gives; with ``--write`` put it into a page after its heading."""
+    """Print what ``make(out, folder of the page)`` gives; with ``--write`` put it into a page, under its heading."""
     arguments = argparse.ArgumentParser(description=about)
     arguments.add_argument("--out", type=Path, default=Path(out), help="where results are kept")
     arguments.add_argument(
-        "--write", type=Path, help=f"put the tables into this file, after its heading {heading!r}"
+        "--write", type=Path, help=f"put the tables into this file, under its heading {heading!r}"
     )
     options = arguments.parse_args()
-    before, found, _ = options.write.read_text().partition(heading) if options.write else ("", heading, "")
+    before, found, after = (
+        options.write.read_text().partition(heading) if options.write else ("", heading, "")
+    )
     if not found:
         raise SystemExit(f"{options.write} has no heading {heading!r}.")
     text = make(options.out, options.write.parent if options.write else options.out)
     print(text)
     if options.write:
-        options.write.write_text(f"{before}{heading}\n\n{text}")
+        _, following, rest = after.partition("\n## ")
+        options.write.write_text(f"{before}{heading}\n\n{text}{following}{rest}")

@@ -1,6 +1,8 @@
 """The arena: games stay as they are, parameters come from the first half, nobody beats the optimum, nothing is played twice."""
 
+import importlib
 import json
+import re
 import sys
 from dataclasses import replace
 from functools import partial
@@ -9,12 +11,13 @@ from types import ModuleType
 
 import numpy as np
 import pytest
+from check_jsonschema.cli import main as check_schema
 
 import klazy as kl
 from command import call_klazy
 from klazy import show
 from klazy.base.checks import InvalidInput
-from klazy.studies.arena import SUITE_VERSION, Arena, list_games, play, suite
+from klazy.studies.arena import SUITE_VERSION, Arena, list_games, play, submission, suite
 from klazy.studies.arena.play import (
     GameTask,
     find_game_optimum,
@@ -23,6 +26,7 @@ from klazy.studies.arena.play import (
     play_contender,
     play_game,
 )
+from klazy.studies.arena.submission import Entrant, make_submission, read_submission, replay_sample
 from klazy.studies.arena.suite import Entry
 from klazy.studies.arena.table import GameOptimum, GameScore, PlayedGame
 from klazy.studies.contenders import (
@@ -59,7 +63,7 @@ TINY = [Entry("regimes", "box", price, seed, 120) for seed in (0, 1) for price i
 @pytest.fixture
 def tiny(monkeypatch, tmp_path):
     """Four short games and four contenders."""
-    monkeypatch.setattr(play, "list_games", lambda seed, quick: TINY)
+    monkeypatch.setattr(play, "list_games", lambda seed, quick, suite: TINY)
     monkeypatch.setattr(play, "list_contenders", lambda study: SMALL)
     monkeypatch.setattr(play, "find_cache", lambda: tmp_path / "cache")
     return partial(play.play_suite, jobs=1)
@@ -67,7 +71,7 @@ def tiny(monkeypatch, tmp_path):
 
 class TestTheSuite:
     def test_a_version_has_the_same_games_for_ever(self):
-        """The size of its rows and the price of moving: whoever changes a game needs a new version, and a new file."""
+        """The size of its rows and the price of moving: whoever changes a game needs a new version."""
         assert SUITE_VERSION == "2"
         told = {}
         for entry in list_games(7):
@@ -76,6 +80,12 @@ class TestTheSuite:
                 size = np.abs(game.costs.arrays()[0]).sum()
                 told[entry.sequence] = f"{size:.8g} {game.movement.weight:.8g}"
         assert told == json.loads(GAMES.read_text(encoding="utf-8"))
+
+    def test_version_1_has_the_games_it_had(self):
+        for quick, count in ((False, 450), (True, 42)):
+            first = list_games(7, quick=quick, suite="1")
+            assert len(first) == count
+            assert [entry for entry in list_games(7, quick=quick) if entry.family != "servers"] == first
 
     def test_names_are_unique_and_only_drawn_games_change_with_the_seed(self):
         for quick in (False, True):
@@ -172,6 +182,23 @@ class TestContenders:
         with pytest.raises(InvalidInput, match="suite must be one of '1', '2', got '3'"):
             tiny(suite="3")
 
+    def test_shares_that_nobody_trades_drift_and_1_of_n_stays(self):
+        game = Entry("wealth", "wandering", 1.0, 3, 200).make()
+        rules = {each.name: each for each in CONTENDERS}
+        points = rules["buy and hold"].make(game, 1.0)
+        relatives = game.costs.arrays()[0]
+        for t in range(3):
+            assert points[t + 1] == pytest.approx(game.costs.family.drift(relatives[t], points[t]), rel=1e-12)
+        facts = make_facts(game)
+        kept = play_contender(game, facts, rules["1/N"])
+        x = np.full((game.costs.T, 5), 0.2)
+        assert kept.switching == 0.0
+        assert kept.hitting == pytest.approx(game.costs.values(x)[game.half :].sum(), rel=1e-12)
+        demand = Entry("servers", "days", 1.0, 3, 120).make()
+        facts = make_facts(demand)
+        for name in ("1/N", "buy and hold"):
+            assert play_contender(demand, facts, rules[name]) == play_contender(demand, facts, SMALL[0])
+
     def test_a_learner_is_told_what_it_names(self):
         def mine(movement, domain):
             return kl.auto(domain, movement)
@@ -240,6 +267,144 @@ class TestContenders:
             assert contender.kind == OTHER_PACKAGES
             assert play_contender(game, make_facts(game), contender).cost == pytest.approx(paid, rel=1e-9)
         assert len(list_outside()) == 2
+
+
+def test_optimum_tuning_and_scoring_are_the_same_for_every_entrant(monkeypatch):
+    """One learner scores the same to the last digit as a tuned contender, as one's own, and by the points that it plays."""
+
+    def draw(game, largest):
+        return kl.run(kl.GD(game.domain, 10.0), game.costs, movement=game.movement).x
+
+    optima = []
+    found_before = play.offline_optimum
+    monkeypatch.setattr(play, "offline_optimum", lambda *a, **k: optima.append(1) or found_before(*a, **k))
+    tuned = Contender("tuned", TUNED, kl.GD, lambda facts: {"sigma": [10.0]})
+    own = make_own(lambda domain: kl.GD(domain, 10.0), "own")
+    outside = Contender("outside", OTHER_PACKAGES, draw, is_learner=False)
+    for entry in (TINY[1], Entry("demand", "wandering", 3.0, 0, 120)):
+        optima.clear()
+        played = play_game(GameTask(entry, [tuned, own, outside], None))
+        scores = [replace(score, parameters={}, candidates=1) for score in played.outcomes.values()]
+        assert scores[0] == scores[1]
+        for name in ("first", "hitting", "switching", "hindsight"):
+            assert getattr(scores[2], name) == pytest.approx(getattr(scores[0], name), rel=1e-12)
+        assert len(optima) == 1
+        found = Arena([played], [tuned, own, outside])
+        assert found.above[0] == pytest.approx(found.above[0, 0], rel=1e-9)
+
+
+class TestResultsFiles:
+    @pytest.fixture
+    def handed_in(self, tiny, monkeypatch):
+        """Results of the tiny suite, which verifying knows too."""
+        monkeypatch.setattr(submission, "list_games", lambda seed, quick, suite: TINY)
+        monkeypatch.setattr(submission, "list_contenders", lambda study: SMALL)
+        monkeypatch.setattr(submission, "find_cache", play.find_cache)
+        return make_submission(tiny())
+
+    def test_a_file_says_what_the_arena_says(self, handed_in, tiny, tmp_path):
+        file = tmp_path / "all.json"
+        file.write_text(handed_in.write(), encoding="utf-8")
+        assert read_submission(file) == handed_in
+        rows = {row["entrant"].name: row for row in handed_in.summarize()}
+        for row in tiny().rank():
+            for key in ("best_tuned", "picked", "worse_by_2_%"):
+                # Shares have six digits, next to a floor of a thousandth.
+                assert rows[row["contender"]][key] == pytest.approx(row[key], rel=1e-3)
+
+    def test_ones_own_learner_is_handed_in_alone(self, tiny):
+        own = make_own(lambda domain: kl.GD(domain, 1.0), "mine")
+        results = make_submission(tiny([own]), ["mymodule:mine"])
+        assert [(each.name, each.learner) for each in results.entrants] == [("mine", "mymodule:mine")]
+
+    def test_replaying_finds_the_figures_that_are_not_true(self, handed_in):
+        entries, differences = replay_sample(handed_in, 9, 0, jobs=1)
+        assert (sorted(entries), differences) == (sorted(TINY), [])
+        assert len(replay_sample(handed_in, 1, 0, jobs=1)[0]) == 1
+        game = handed_in.games[2]
+        better = game.model_copy(
+            update={"costs": [*game.costs[:-1], game.costs[-1] * 0.9], "best_tuned": 1.0}
+        )
+        false = handed_in.model_copy(update={"games": [*handed_in.games[:2], better]})
+        _, differences = replay_sample(false, 3, 0, jobs=1)
+        found = [(row["game"], row["figure"]) for row in differences]
+        assert found == [(game.entry.name, "the best tuned contender"), (game.entry.name, "auto")]
+        assert differences[1]["replayed"] == pytest.approx(game.costs[-1], abs=1e-6)
+
+    def test_a_learner_of_another_name_is_imported_only_if_trusted(self, handed_in):
+        entrant = Entrant(name="mine", told="yours", learner="klazy:auto")
+        games = [game.model_copy(update={"costs": game.costs[-1:]}) for game in handed_in.games]
+        mine = handed_in.model_copy(update={"entrants": [entrant], "games": games})
+        with pytest.raises(InvalidInput, match=r"klazy:auto would be imported and run. Add --trust"):
+            replay_sample(mine, 1, 0, jobs=1)
+        assert replay_sample(mine, 4, 0, trust=True, jobs=1)[1] == []
+        fake = Entrant(name="auto", told="yours", learner="klazy:auto")
+        with pytest.raises(
+            InvalidInput, match=r"auto is a contender of klazy. Give klazy:auto another name."
+        ):
+            replay_sample(mine.model_copy(update={"entrants": [fake]}), 1, 0, trust=True, jobs=1)
+
+    def test_what_is_no_results_file_is_refused(self, handed_in, tmp_path):
+        file = tmp_path / "mine.json"
+        game = handed_in.games[0]
+        faults = {
+            "holds no results: format: Input should be 'klazy arena 1'": {"format": "other"},
+            "has the game 'regimes, box, seed 9, price 0.3' of 120 rounds, which suite 2 does not have": {
+                "games": [game.model_copy(update={"seed": 9})]
+            },
+            "has the game 'regimes, box, seed 0, price 0.3' twice": {"games": [game, game]},
+            "must have 4 costs for the game 'regimes, box, seed 0, price 0.3', got 1": {
+                "games": [game.model_copy(update={"costs": [0.0]})]
+            },
+            "has two entrants of one name": {"entrants": [handed_in.entrants[0]] * 4},
+        }
+        for said, change in faults.items():
+            file.write_text(handed_in.model_copy(update=change).write(), encoding="utf-8")
+            with pytest.raises(InvalidInput, match=re.escape(said)):
+                read_submission(file)
+        with pytest.raises(InvalidInput, match=r"Cannot read .*: No such file"):
+            read_submission(tmp_path / "nowhere.json")
+
+    def test_the_command_hands_in_and_verifies(self, tmp_path, handed_in):
+        options = ("--out", "kept", "--jobs", 1)
+        ran = call_klazy("arena", *options, "--every", 2, "--submit", "all.json", folder=tmp_path)
+        assert (ran.status, ran.stderr) == (0, "")
+        assert "all.json; `klazy arena verify all.json` plays some of its games again" in ran.stdout
+        ran = call_klazy("arena", "verify", "all.json", "--jobs", 1, folder=tmp_path)
+        assert ran.status == 0
+        assert "2 of the 4 games of suite 2, seed 0." in ran.stdout
+        assert "All figures are as claimed." in ran.stdout
+        file = tmp_path / "all.json"
+        text = file.read_text(encoding="utf-8")
+        file.write_text(re.sub('"picked":[^,]*', '"picked":2.5', text), encoding="utf-8")
+        ran = call_klazy("arena", "verify", "all.json", "--draw", 3, "--json", "--jobs", 1, folder=tmp_path)
+        assert ran.status == 1
+        told = json.loads(ran.stdout)
+        assert (told["draw"], len(told["games"])) == (3, 2)
+        assert {row["figure"] for row in told["differences"]} == {"the picked contender"}
+
+
+class TestTheLeaderboard:
+    ROOT = Path(__file__).parents[1]
+
+    @pytest.fixture
+    def leaderboard(self, monkeypatch):
+        """The module benchmarks/leaderboard.py."""
+        monkeypatch.syspath_prepend(self.ROOT / "benchmarks")
+        return importlib.import_module("leaderboard")
+
+    def test_the_page_and_the_schema_are_what_the_command_writes(self, leaderboard):
+        page = (self.ROOT / "docs" / "leaderboard.md").read_text(encoding="utf-8")
+        assert leaderboard.SCHEMA.read_text(encoding="utf-8") == leaderboard.write_schema()
+        _, _, tables = page.partition(leaderboard.HEADING)
+        assert tables.strip() == leaderboard.write_tables().strip()
+
+    def test_every_file_fits_the_schema(self, leaderboard, capsys):
+        files = sorted(map(str, leaderboard.FOLDER.glob("*.json")))
+        assert files
+        with pytest.raises(SystemExit) as ended:
+            check_schema(["--schemafile", str(leaderboard.SCHEMA), *files])
+        assert ended.value.code == 0, capsys.readouterr()
 
 
 class TestTheWhole:

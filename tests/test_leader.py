@@ -246,7 +246,7 @@ def test_it_says_whom_it_follows_and_what_a_change_would_take():
     for _ in range(3):
         agent.update([1.0])
     words = str(agent.explain())
-    first, second = learner.experts
+    first, second = [expert.write_without("domain") for expert in learner.experts]
     assert f"It follows expert 1 of 2, {first}, since round 1." in words
     needed = 3 * 2.0 + 2.0 + 0.25 * np.sqrt(3 * 4.0)  # behind, the way, the caution
     assert learner.evidence(agent.state)[1] == pytest.approx(needed)

@@ -208,4 +208,20 @@ def test_a_leader_moves_to_no_expert_that_forgets_while_forecasts_are_no_better_
     assert learner.regression is not None
     assert learner.regression.has_evidence(trace.state.regression)
     assert 0.3 < learner.regression.skill(trace.state.regression, 8) < 1.0
-    assert "each made beforehand, have saved 0." in learner.describe_memory(trace.state)
+    # Which forecast is followed, how good it was beside the mean of all rounds, and what would make it move.
+    words = learner.describe_memory(trace.state)
+    assert words.startswith(f"It follows expert {trace.state.leader + 1} of 3, Reluctant(window=")
+    best = max(learner.regression.skill(trace.state.regression, 2**k) for k in range(1, 9))
+    assert f"better than the mean of all rounds by {best:.2f} (0: no better, 1: exact)" in words
+    alone = kl.contrib.Autoregressive(domain, movement, 8)
+    state = kl.run(alone, noise[:40]).state
+    best_point = domain.argmin_linear(alone.regression.forecast(state.regression, 8))
+    saved = 8.0 * alone.regression.forecast(state.regression, 8) @ (state.x - best_point)
+    cost = np.abs(best_point - state.x).sum()
+    assert cost > saved > 0.0
+    words = alone.describe_memory(state)
+    assert f"to go there would save {saved:.4g} in 8 rounds, and cost {cost:.4g}." in words
+    assert (
+        f"for 8 rounds, each compared with what came after it, have been better than the mean of all rounds by {max(alone.regression.skill(state.regression, 8), 0.0):.2f}"
+        in words
+    )

@@ -561,6 +561,23 @@ class TestAReplay:
         with pytest.raises(InvalidInput, match=r"name must be one of .*, got 'nobody'"):
             report.agent("nobody")
 
+    @pytest.mark.parametrize("rounds", [40, 800])
+    def test_emits_an_auto_that_begins_with_all_that_the_rows_teach(self, phased, rounds):
+        """Its leader, forecasts and seasons are those of an agent with this history, also of one shorter than its windows."""
+        _, g = phased
+        trace = name_columns(g[:rounds])
+        agent = replay(trace, move_cost=8.0).agent("auto", at="end")
+        assert agent.t == rounds + 1
+        kept = {"costs": agent.costs, "columns": agent.columns, "movement": agent.movement}
+        for past in (trace, g[:rounds]):
+            told = kl.Agent(agent.learner, history=past, **kept)
+            assert told.state.leader == agent.state.leader
+            for name in ("x", "behind", "squares", "season", "regression"):
+                ours, theirs = (getattr(each.state, name) for each in (told, agent))
+                np.testing.assert_allclose(ours, theirs, rtol=1e-9, atol=1e-9)
+            assert str(told.explain()) == str(agent.explain())
+        assert np.abs(agent.state.regression).max() > 0.0
+
     def test_adds_up_what_a_slow_reference_adds_up(self, phased):
         report, g = phased
         first = report.rounds[0]

@@ -93,10 +93,25 @@ class Config:
         return type(self)(**arguments)
 
     def __repr__(self) -> str:
+        return self.write_without()
+
+    def write_without(self, *names: str) -> str:
+        """Write it as ``repr`` does, without these arguments.
+
+        Parameters
+        ----------
+        *names : str
+            The arguments to leave out.
+
+        Returns
+        -------
+        str
+            Its class, and the other arguments that are not at their default.
+        """
         default = _defaults(type(self))
         shown = []
         for name, value in self._arguments().items():
-            if not _same(value, default[name]):
+            if name not in names and not _same(value, default[name]):
                 shown.append(f"{name}={_text(value)}")
         return f"{type(self).__name__}({', '.join(shown)})"
 

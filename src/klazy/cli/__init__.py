@@ -16,7 +16,7 @@ GROUPS: dict[str, dict[str, tuple[Any, str]]] = {
     "Start with one of these": {
         "replay": (replay.replay, "See what you would have saved on a file of past costs."),
         "live": (live.live, "Decide row by row: rows in, decisions out."),
-        "arena": (arena.arena, "Rank every learner, and yours, over a suite of games."),
+        "arena": (arena.app, "Rank every learner, and yours, over a suite of games."),
         "reproduce": (reproduce.reproduce, "Make every figure and table of the paper again."),
     },
     "Run decisions": {

@@ -8,14 +8,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.progress import TextColumn
-from typer.core import TyperCommand, TyperGroup
 
 from klazy.base.checks import InvalidInput, one_of
 from klazy.base.files import write_durably
 from klazy.cli.terminal import (
     Jobs,
     Json,
+    PlayByDefault,
     Trust,
+    Unnamed,
     flag,
     make_folder,
     option,
@@ -38,23 +39,7 @@ HeldOut = Annotated[
 ]
 
 
-class _PlayByDefault(TyperGroup):
-    """`klazy sweep study.toml` is `klazy sweep play study.toml`."""
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        if not args or args[0] not in self.commands:
-            args = ["play", *args]
-        return super().parse_args(ctx, args)
-
-
-class _Unnamed(TyperCommand):
-    """The default command of its group, whose help has the name of the group alone."""
-
-    def format_usage(self, ctx: Any, formatter: Any) -> None:
-        formatter.write_usage(ctx.parent.command_path, " ".join(self.collect_usage_pieces(ctx)))
-
-
-app = typer.Typer(cls=_PlayByDefault, rich_markup_mode=None)
+app = typer.Typer(cls=PlayByDefault, rich_markup_mode=None)
 
 
 @app.callback()
@@ -62,7 +47,7 @@ def sweep() -> None:
     """Run a study of many runs, on this machine or a cluster, and draw it."""
 
 
-@app.command("play", cls=_Unnamed)
+@app.command("play", cls=Unnamed)
 def play_study(
     study: Annotated[Path | None, typer.Argument(help="A TOML file, see --init.", show_default=False)] = None,
     out: Annotated[Path | None, option("Folder for the results.", "the study's file, without .toml")] = None,

@@ -23,6 +23,7 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 from rich.table import Table
+from typer.core import TyperCommand, TyperGroup
 
 from klazy.base.checks import InvalidInput
 
@@ -50,6 +51,22 @@ Jobs = Annotated[int | None, option("Number of processes; 1 uses none but this o
 Trust = Annotated[bool, flag("--trust", TRUST, callback=_make_importable)]
 # Control characters of terminals, and those that change the writing direction; names of users may contain them.
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+
+
+class PlayByDefault(TyperGroup):
+    """A group whose command `play` needs no name: `klazy sweep study.toml` is `klazy sweep play study.toml`."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        if not args or args[0] not in self.commands:
+            args = ["play", *args]
+        return super().parse_args(ctx, args)
+
+
+class Unnamed(TyperCommand):
+    """The default command of its group, whose help has the name of the group alone."""
+
+    def format_usage(self, ctx: Any, formatter: Any) -> None:
+        formatter.write_usage(ctx.parent.command_path, " ".join(self.collect_usage_pieces(ctx)))
 
 
 class _Console(Console):

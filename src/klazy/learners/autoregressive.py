@@ -82,13 +82,16 @@ class Regression(Knowledge):
         square = self.read(known, "squares")[h]
         return 0.0 if square == 0.0 else float(1.0 - self.read(known, "errors")[h] / square)
 
-    def describe_skill(self, known: Array) -> str:
-        """Write a sentence on how good forecasts have been, at the horizon where they were best."""
-        skills = [max(self.skill(known, int(horizon)), 0.0) for horizon in HORIZONS]
+    def describe_skill(self, known: Array, horizon: int | None = None) -> str:
+        """Write how good forecasts for a horizon have been, by default for the one where they were best."""
+        if not self.read(known, "squares").any():
+            return ""
+        horizons = HORIZONS if horizon is None else [horizon]
+        skills = [max(self.skill(known, int(each)), 0.0) for each in horizons]
         best = int(np.argmax(skills))
         return (
-            f" Forecasts for {HORIZONS[best]} rounds, each made beforehand, have saved {skills[best]:.2f} of the squared error "
-            "of the mean of all rounds."
+            f" Forecasts by regression for {horizons[best]} rounds, each compared with what came after it, have been better "
+            f"than the mean of all rounds by {skills[best]:.2f} (0: no better, 1: exact)."
         )
 
     def has_evidence(self, known: Array) -> bool:
@@ -240,6 +243,8 @@ class Autoregressive(Learner[AutoregressiveState]):
         return (
             f"It forecasts {write_vector(forecast)} for the next {self.horizon} rounds by regression on all rounds so far, and "
             "moves when that pays within them."
+            f"{self.mover.describe_gain(state.x, forecast, self.horizon)}"
+            f"{self.regression.describe_skill(state.regression, self.horizon)}"
         )
 
     def check_state(self, state: Any) -> AutoregressiveState:

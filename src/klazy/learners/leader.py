@@ -395,23 +395,27 @@ class Leader(Learner[LeaderState]):
         score[state.leader] = np.inf
         return np.maximum(score, 0.0)
 
+    def _name_expert(self, i: int) -> str:
+        """Write an expert without what all of them share."""
+        return self.experts[i].write_without("domain", "movement", "family")
+
     def describe_memory(self, state: LeaderState) -> str:
         c = state.leader
         N = len(self.experts)
-        words = f"It follows expert {c + 1} of {N}, {self.experts[c]}, since round {state.since}."
+        words = f"It follows expert {c + 1} of {N}, {self._name_expert(c)}, since round {state.since}."
         own = self._complete(self.experts[c], state.experts[c], state)
         if state.t > 1:
             words += f" {self.experts[c].describe_memory(own)}"
         if N > 1:
             needed = self.evidence(state)
             n = int(needed.argmin())
-            if self.regression is not None:
+            if self.regression is not None and self.experts[c].shared != "regression":
                 words += self.regression.describe_skill(state.regression)
             gap = state.behind[n]
             sign = "more" if gap >= 0.0 else "less"
             words += (
-                f" It changes to expert {n + 1}, {self.experts[n]}, once that one has cost {needed[n]:.4g} less than expert "
-                f"{c + 1} from now on; so far it has cost {abs(gap):.4g} {sign}, movement included."
+                f" It changes to expert {n + 1}, {self._name_expert(n)}, once that one has cost {needed[n]:.4g} less than "
+                f"expert {c + 1} from now on; so far it has cost {abs(gap):.4g} {sign}, movement included."
             )
         looks = self.season is not None and self.season.given == 0
         if looks and state.season[codes.SEASON_PERIOD] == 0.0 and self.experts[c].shared != "season":

@@ -101,7 +101,7 @@ class DemandPlan(Knowledge):
         """Return True: demand of the last rounds always says something of the next ones."""
         return True
 
-    def describe_skill(self, known: Array) -> str:
+    def describe_skill(self, known: Array, horizon: int | None = None) -> str:
         """Write nothing: a plan has no single number that says how good it was."""
         return ""
 

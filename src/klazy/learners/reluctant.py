@@ -347,9 +347,39 @@ class Reluctant(Learner[ReluctantState]):
         forecast, _ = self.forecast(state)
         words = self.describe_forecast(forecast)
         if self.window is None:
-            return f"All rounds so far were {words} on average; it moves when that would have paid."
+            gain = self.describe_gain(state.x, forecast, self.horizon * state.n2)
+            return f"All rounds so far were {words} on average; it moves when that would have paid.{gain}"
         looks = f"the last {self.window:g} rounds or so"
-        return f"It forecasts {words} from {looks}, and moves when that pays within {self.horizon:g} rounds."
+        gain = self.describe_gain(state.x, forecast, self.horizon)
+        return f"It forecasts {words} from {looks}, and moves when that pays within {self.horizon:g} rounds.{gain}"
+
+    def describe_gain(self, x: Array, forecast: Array, rounds: float) -> str:
+        """Write what the best point for a forecast would save in some rounds, and what it costs to go there.
+
+        Parameters
+        ----------
+        x : array
+            The present point.
+        forecast : array
+            What is expected of a round.
+        rounds : float
+            For how many rounds the new point should serve.
+
+        Returns
+        -------
+        str
+            A sentence, after a blank.
+        """
+        family = self.family or Linear()
+        best = family.lowest(self.domain, forecast)
+        saved = rounds * float(family.expected(forecast, x) - family.expected(forecast, best))
+        cost = float(self.movement.weight) * float(self.movement.distance(best - x))
+        if np.allclose(best, x, rtol=0.0, atol=codes.RESOLUTION * self.domain.scale):
+            return " It is at the best point for that."
+        return (
+            f" The best point for that is {write_vector(best)}: to go there would save {saved:.4g} in {rounds:.4g} rounds, and "
+            f"cost {cost:.4g}."
+        )
 
     def describe_forecast(self, forecast: Array) -> str:
         """Write a forecast as part of a sentence.

@@ -17,7 +17,7 @@ import numpy as np
 from klazy import learners
 from klazy.base.checks import Array, InvalidInput
 from klazy.costs import Costs
-from klazy.families import Family, Linear, Pinball
+from klazy.families import Family, Linear, LogWealth, Pinball
 from klazy.hindsight import best_fixed
 from klazy.hindsight.optimum import GapNotReached
 from klazy.kernels.codes import SEASON_LAGS
@@ -213,6 +213,11 @@ def choose_hinted(facts: Facts) -> Axes | None:
     return {} if facts.has_forecasts else None
 
 
+def choose_wealth(facts: Facts) -> Axes | None:
+    """Let a rule without parameters play where rows are price relatives."""
+    return {} if isinstance(facts.family, LogWealth) else None
+
+
 def tune_by(**kinds: str) -> Callable[[Facts], Axes | None]:
     """Name the parameters of a contender, at most two, and the kind of their values: ``"sigma"`` or ``"lag"``."""
     return partial(choose_axes, kinds)
@@ -228,7 +233,8 @@ class Contender:
     ``kind`` says what it knows, ``style`` how it decides. ``make`` builds the learner from those facts that its arguments name,
     and from its parameters. ``axes`` chooses the values to try, None where the contender does not play; in the arena it then
     never moves. ``study`` names the only study it plays in, if it does not play in all, and ``since`` the first version of the
-    arena's suite with it.
+    arena's suite with it. If it is no learner, ``make`` gives the points of all rounds of a game, which it is called with, and
+    with the largest size of a gradient.
     """
 
     name: str
@@ -238,6 +244,7 @@ class Contender:
     style: str = YOURS
     study: str = ""
     since: str = "1"
+    is_learner: bool = True
 
     def bind(self, facts: Facts) -> Callable[..., Learner[Any]]:
         """Return the builder for a game, which takes the parameters alone."""
@@ -271,6 +278,13 @@ def make_fixed(domain: ConvexSet, point: Array) -> Learner[Any]:
 def make_decay(domain: ConvexSet, sigma: float, m: float, start: Array | None = None) -> Learner[Any]:
     """Build descent that forgets over about m rounds."""
     return learners.MemoryGD(domain, sigma, memory=learners.Decay(m), start=start)
+
+
+def let_drift(game: Any, largest: float) -> Array:
+    """Return the shares of a portfolio that is bought in equal parts and never traded, which change with prices."""
+    relatives = game.costs.arrays()[0]
+    worth = np.vstack((game.domain.start, relatives[:-1])).cumprod(axis=0)
+    return worth / worth.sum(axis=1, keepdims=True)
 
 
 def make_auto(
@@ -324,6 +338,8 @@ CONTENDERS = (
     Contender("periodic", TUNED, learners.Periodic, tune_by(window="lag", every="lag"), SIMPLE),
     Contender("rolling maximum", TUNED, learners.RollingMax, choose_headrooms, SIMPLE, since="2"),
     Contender("rolling quantile", TUNED, learners.RollingQuantile, choose_quantiles, SIMPLE, since="2"),
+    Contender("1/N", TUNED, learners.Fixed, choose_wealth, SIMPLE, ARENA, "2"),
+    Contender("buy and hold", TUNED, let_drift, choose_wealth, SIMPLE, ARENA, "2", is_learner=False),
     Contender(SEASONAL_RULE, TUNED, make_seasonal, choose_seasons, SIMPLE, REPLAY),
     Contender("GD", TUNED, learners.GD, tune_by(sigma="sigma"), GREEDY),
     Contender("LazyGD", TUNED, learners.LazyGD, tune_by(sigma="sigma"), LAZY),

@@ -6,7 +6,7 @@ Parameters are chosen on the first half of a game, and the costs of the second h
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict
-from functools import cache, partial
+from functools import cache, lru_cache, partial
 from hashlib import sha256
 from importlib import import_module
 from itertools import product
@@ -43,7 +43,8 @@ from klazy.studies.tuning import Point, search
 
 # Code that has no part in the numbers of a game. If anything else changes, games are played again.
 APART = ("cli", "live", "show", "theory", "studies/paper", "studies/replay", "studies/sweep")
-APART += ("studies/results.py", "studies/arena/page.py", "studies/arena/table.py")
+APART += ("studies/bayes.py", "studies/results.py")
+APART += ("studies/arena/page.py", "studies/arena/submission.py", "studies/arena/table.py")
 # Games in which rounds are timed, of different places if there are any, and runs of each of them.
 TIMED = 3
 TIMED_RUNS = 3
@@ -68,6 +69,7 @@ def play_suite(
     seed: int = 0,
     quick: bool = False,
     only: Sequence[str] = (),
+    every: int = 1,
     out: Path | None = None,
     jobs: int | None = None,
     progress: Progress | None = None,
@@ -82,6 +84,8 @@ def play_suite(
         have changed.
     seed, quick, only, jobs, progress, suite
         As in :func:`compare`.
+    every : int, optional
+        Play each so many-th game alone. Default: all.
     out : Path, optional
         A folder for results: the same code does not play a game again.
 
@@ -92,8 +96,9 @@ def play_suite(
     """
     if jobs is not None:
         jobs = integer(jobs, "jobs", "Leave it out for all cores.")
+    every = integer(every, "every", "Use every=1 for all games.")
     one_of(suite, "suite", SUITES)
-    entries = _choose_games(list_games(seed, quick=quick), only)
+    entries = _choose_games(list_games(seed, quick=quick, suite=suite), only)[::every]
     missing = find_missing_data(entries)
     entries = [entry for entry in entries if entry.family not in missing]
     outside = list_outside()
@@ -148,7 +153,7 @@ def _measure_times(games: list[PlayedGame], contenders: Sequence[Contender]) -> 
         for made, game in timed:
             facts = make_facts(made)
             # The others are no learners, or do not play this game.
-            is_learner = contender.name != FIXED and contender.kind != OTHER_PACKAGES
+            is_learner = contender.name != FIXED and contender.is_learner
             if is_learner and contender.axes(facts) is not None:
                 taken.append(_time_contender(made, contender, game.outcomes[contender.name]))
         if taken:
@@ -186,7 +191,7 @@ def compare(
     progress : callable, optional
         Called with the number of games done and of all games.
     suite : str, optional
-        The version of the suite: ``"1"`` has the same games and fewer contenders. Default: the newest.
+        The version of the suite: ``"1"`` has fewer games and contenders. Default: the newest.
 
     Returns
     -------
@@ -270,13 +275,11 @@ def make_facts(game: Game) -> Facts:
 
 def play_contender(game: Game, facts: Facts, contender: Contender) -> GameScore:
     """Play all candidates through the whole game, those around the best of the first half too."""
-    if contender.name == FIXED:
-        return _hold_still(game)
-    if contender.kind == OTHER_PACKAGES:
-        return _judge_points(game, contender.make(game, facts.largest))
     axes = contender.axes(facts)
-    if axes is None:
+    if contender.name == FIXED or axes is None:
         return _hold_still(game)
+    if not contender.is_learner:
+        return _judge_points(game, contender.make(game, facts.largest))
     played: list[Array] = []
 
     def pay(points: list[Point]) -> Array:
@@ -300,6 +303,8 @@ def play_contender(game: Game, facts: Facts, contender: Contender) -> GameScore:
     )
 
 
+# Who does not play a game holds still too.
+@lru_cache(maxsize=1)
 def _hold_still(game: Game) -> GameScore:
     """Play the point that is best for the first half in all rounds."""
     x = find_fixed_point(game.first, game.domain)
@@ -372,7 +377,8 @@ def list_outside() -> list[Contender]:
     except ImportError:
         return []
     return [
-        Contender(f"{name} (PyNOL)", OTHER_PACKAGES, partial(_play_outside, name)) for name in PYNOL_MODELS
+        Contender(f"{name} (PyNOL)", OTHER_PACKAGES, partial(_play_outside, name), is_learner=False)
+        for name in PYNOL_MODELS
     ]
 
 

@@ -1,7 +1,7 @@
 """The games of the arena: which there are, and how each is made from its name alone.
 
 A suite is fixed: a change to what any game is made of, or to who plays, takes a new version. Games of one sequence differ in
-the price of moving alone. Version 2 has the games of version 1, and two more contenders, for demands and targets.
+the price of moving alone. Version 2 has the games of version 1, demands of servers by the minute, and four more contenders.
 """
 
 import itertools
@@ -30,6 +30,9 @@ RELATIVE_PRICES = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
 FEW_PRICES = (0.3, 3.0, 30.0)
 SEEDS = 2
 FULL_ROUNDS = 4000
+# A week of minutes.
+DAY_ROUNDS = 1440
+MINUTE_ROUNDS = 7 * DAY_ROUNDS
 # Rounds of a quick look.
 QUICK_ROUNDS = 1500
 # Of data, as many as there are.
@@ -161,7 +164,7 @@ class Game:
         return self.spread * (self.costs.T - self.half)
 
 
-def list_games(seed: int = 0, *, quick: bool = False) -> list[Entry]:
+def list_games(seed: int = 0, *, quick: bool = False, suite: str = SUITE_VERSION) -> list[Entry]:
     """List the suite: every synthetic sequence with two seeds from this one on, all data, at six prices.
 
     Parameters
@@ -170,6 +173,8 @@ def list_games(seed: int = 0, *, quick: bool = False) -> list[Entry]:
         The first seed.
     quick : bool, optional
         A quick look has one seed, half of the prices, each family on one set, and fewer rounds.
+    suite : str, optional
+        The version of the suite. Default: the newest.
 
     Returns
     -------
@@ -181,23 +186,23 @@ def list_games(seed: int = 0, *, quick: bool = False) -> list[Entry]:
     >>> from klazy.studies.arena import list_games
     >>> games = list_games()
     >>> len(games), games[0].name
-    (450, 'phases, ball, seed 0, price 0.1')
+    (474, 'phases, ball, seed 0, price 0.1')
     >>> games[0].make().domain
     L2Ball(dim=5)
     """
+    added = {} if suite == "1" else SERVER_FAMILIES
     if quick:
         places = itertools.cycle(SET_KINDS)
         sequences = [(family, next(places), seed, QUICK_ROUNDS) for family in LINEAR_FAMILIES]
-        for family, kinds in CURVED_FAMILIES.items():
+        for family, kinds in (CURVED_FAMILIES | added).items():
             sequences.append((family, next(iter(kinds)), seed, QUICK_ROUNDS))
         sequences += [(family, place, None, QUICK_ROUNDS) for family, place in QUICK_DATA]
         prices = FEW_PRICES
     else:
         sequences = []
         for draw in range(seed, seed + SEEDS):
-            sequences += [
-                (family, place, draw, FULL_ROUNDS) for family, place in _list_places(DRAWN_FAMILIES)
-            ]
+            for recipes, rounds in ((DRAWN_FAMILIES, FULL_ROUNDS), (added, MINUTE_ROUNDS)):
+                sequences += [(family, place, draw, rounds) for family, place in _list_places(recipes)]
         sequences += [(family, place, None, ALL_ROUNDS) for family, place in _list_places(DATA_FAMILIES)]
         prices = RELATIVE_PRICES
     found = itertools.product(sequences, prices)
@@ -222,15 +227,19 @@ def find_missing_data(entries: list[Entry]) -> dict[str, str]:
 # Games of one sequence are played one after the other.
 @lru_cache(maxsize=4)
 def _make_setting(family: str, place: str, seed: int | None, rounds: int) -> Setting:
-    recipes = DRAWN_FAMILIES | DATA_FAMILIES
+    recipes = DRAWN_FAMILIES | SERVER_FAMILIES | DATA_FAMILIES
     if family not in recipes:
         raise InvalidInput(f"family must be one of {', '.join(recipes)}, got {family!r}.")
     recipe = recipes[family][place]
     if family in DATA_FAMILIES:
         return recipe.make(recipe.rows()[: rounds or None])
-    # A random stream that does not depend on other sequences.
+    return recipe.make(recipe.rows(open_stream(family, place, seed or 0), rounds))
+
+
+def open_stream(family: str, place: str, seed: int) -> "Generator":
+    """Open the random stream of a sequence, which does not depend on other sequences."""
     name = [ord(letter) for letter in f"{family}/{place}"]
-    return recipe.make(recipe.rows(np.random.default_rng([seed or 0, *name]), rounds))
+    return np.random.default_rng([seed, *name])
 
 
 def _measure(
@@ -284,9 +293,14 @@ def _draw_wander(rng: "Generator", T: int, d: int = DIM) -> Array:
     return _smooth(_draw_noise(rng, T, d), 0.995)
 
 
+def draw_memory(rng: "Generator") -> float:
+    """Draw for how many rounds means remember where they were, 20 to 500."""
+    return 20.0 * 25.0 ** rng.random()
+
+
 def _draw_ar(rng: "Generator", T: int) -> Array:
-    """Draw means that return, with a memory of 20 to 500 rounds, under noise."""
-    memory = 20.0 * 25.0 ** rng.random()
+    """Draw means that return, under noise."""
+    memory = draw_memory(rng)
     return _smooth(_draw_noise(rng, T), 1.0 - 1.0 / memory) + 0.5 * _draw_noise(rng, T)
 
 
@@ -380,10 +394,35 @@ CURVED_FAMILIES: Recipes = {
     },
     "wealth": {"wandering": _grow(_draw_wander), "regimes": _grow(_draw_levels)},
 }
+
+
+def _draw_day(rng: "Generator", T: int, d: int = DIM) -> Array:
+    """Draw means that repeat after a day of minutes, of two waves, with minutes that are alike."""
+    t = np.arange(T)[:, None] / DAY_ROUNDS
+    wave = np.sin(2.0 * np.pi * (t + rng.random(d))) + 0.3 * np.sin(4.0 * np.pi * (t + rng.random(d)))
+    return wave + 0.3 * _smooth(_draw_noise(rng, T, d), 0.98)
+
+
+def _draw_crowds(rng: "Generator", T: int, d: int = DIM) -> Array:
+    """Draw the same with two crowds a day, each of which comes at once and leaves within an hour or so."""
+    level = (rng.random((T, d)) < 2.0 / DAY_ROUNDS) * rng.exponential(2.0, (T, d))
+    for t in range(1, T):
+        level[t] += 0.96 * level[t - 1]
+    return _draw_day(rng, T, d) + level
+
+
+def _load_server(drift: Draw) -> Recipe:
+    """Return the recipe of a server's load by the minute."""
+    return Recipe(partial(_draw_around, 4.0, 1.5, drift, 0.3, d=1), _store_goods)
+
+
 DRAWN_FAMILIES: Recipes = {
     family: {place: Recipe(draw, partial(_measure, *kind, LinearCosts)) for place, kind in SET_KINDS.items()}
     for family, draw in LINEAR_FAMILIES.items()
 } | CURVED_FAMILIES
+SERVER_FAMILIES: Recipes = {
+    "servers": {"days": _load_server(_draw_day), "crowds": _load_server(_draw_crowds)}
+}
 
 
 def _read_delays(hours: int) -> Array:

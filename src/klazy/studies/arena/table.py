@@ -1,7 +1,7 @@
 """The results of a suite: ratios of costs above the optimum, ranks, and games that went badly."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from klazy.base.checks import Array
 from klazy.base.html import load_macros, show_card
-from klazy.studies.arena.suite import SUITE_VERSION, Entry
+from klazy.studies.arena.suite import SUITE_VERSION, Entry, list_games
 from klazy.studies.contenders import FIXED, SELF_TUNING, TUNED, Contender
 
 # This share of the spread of a game's costs is added to every cost above the optimum: ratios of less mean nothing.
@@ -222,11 +222,11 @@ class Arena:
         return {
             "contender": contender.name,
             "told": contender.kind,
-            "best_tuned": _mean(ratios),
+            "best_tuned": average_ratios(ratios),
             "low": low,
             "high": high,
-            "picked": _mean(above / self.picked),
-            "hindsight": _mean(above / self.hindsight),
+            "picked": average_ratios(above / self.picked),
+            "hindsight": average_ratios(above / self.hindsight),
             "worse_by_2_%": float((ratios > CLEARLY).mean()),
             "within_2_%": float((above <= CLEARLY * self.above.min(axis=1)).mean()),
             "rank": float(self.average_ranks[at]),
@@ -271,6 +271,30 @@ class Arena:
         statistic = scale * ((self.average_ranks - (k + 1) / 2.0) ** 2).sum()
         return float(chi2.sf(statistic, k - 1))
 
+    def restrict(self, games: "Sequence[Entry] | None" = None, suite: str = "") -> "Arena":
+        """Keep some of the games, or those games and contenders that an earlier version of the suite has.
+
+        Parameters
+        ----------
+        games : sequence of Entry, optional
+            The games to keep. Default: those of the suite.
+        suite : str, optional
+            The version of the suite. Default: that which was played.
+
+        Returns
+        -------
+        Arena
+            A smaller one, with the same costs.
+        """
+        suite = suite or self.suite
+        kept = list_games(self.seed, quick=self.quick, suite=suite) if games is None else games
+        return replace(
+            self,
+            games=[game for game in self.games if game.entry in kept],
+            contenders=[each for each in self.contenders if int(each.since) <= int(suite)],
+            suite=suite,
+        )
+
     def group(self, key: str) -> list[Row]:
         """Average the ratios of groups of games.
 
@@ -289,7 +313,7 @@ class Arena:
         for value in dict.fromkeys(values):
             own = np.array([each == value for each in values])
             row = {key: f"{value:g}" if isinstance(value, float) else value, "games": int(own.sum())}
-            row |= {name: _mean(self.ratios[own, at]) for at, name in enumerate(self.names)}
+            row |= {name: average_ratios(self.ratios[own, at]) for at, name in enumerate(self.names)}
             rows.append(row)
         return rows
 
@@ -388,7 +412,7 @@ class Arena:
         return parts.card("Arena", about, parts.table(shorten_ranking(self.rank()), 3))
 
 
-def _mean(ratios: Array) -> float:
+def average_ratios(ratios: Array) -> float:
     """Return the geometric mean."""
     return float(np.exp(np.log(ratios).mean()))
 
