@@ -17,7 +17,6 @@ from klazy.cli.terminal import (
     print_table,
     read_command_line,
     say,
-    show_progress,
 )
 
 ARENA_FOLDER = Path("arena")
@@ -59,21 +58,19 @@ def arena(
 
     own = import_own(learner or [], trust)
     seed = 0 if fresh is None else fresh
-    with show_progress("playing") as update:
-        try:
-            found = play_suite(
-                own,
-                seed=seed,
-                quick=quick,
-                only=only or (),
-                out=out,
-                jobs=jobs,
-                progress=lambda done, total: update(completed=done, total=total),
-                suite=suite or SUITE_VERSION,
-            )
-        except WorkerLost as lost:
-            message = f"A worker died ({lost}). Retry with fewer --jobs; finished games are stored."
-            raise InvalidInput(message) from None
+    try:
+        found = play_suite(
+            own,
+            seed=seed,
+            quick=quick,
+            only=only or (),
+            out=out,
+            jobs=jobs,
+            suite=suite or SUITE_VERSION,
+        )
+    except WorkerLost as lost:
+        message = f"A worker died ({lost}). Retry with fewer --jobs; finished games are stored."
+        raise InvalidInput(message) from None
     if as_json:
         print(json.dumps(found.to_dict()))
         return

@@ -17,6 +17,7 @@ import polars as pl
 from klazy.base.checks import InvalidInput, integer, one_of
 from klazy.base.files import write_durably
 from klazy.base.html import show_card
+from klazy.base.progress import show_progress
 from klazy.families import Family
 from klazy.live.agent import Agent
 from klazy.live.rows import check_zeros
@@ -488,7 +489,6 @@ def replay(
     ('k-lazyGD', True)
     """
     _check_options(options)
-    report_progress = progress or (lambda fraction: None)
     if folds:
         integer(folds, "folds", "Leave it out for a single split.", least=2)
     source = _open(data, time, fill, costs, baseline)
@@ -500,19 +500,22 @@ def replay(
     check_plausible(source, setups[0])
     scoring.warn_of_numpy(source, setups[0])
     parts = len(setups) + (1 if folds else 0)
-    reports = [
-        _replay_once(source, setup, first, unit, scoring.scale_progress(report_progress, at, parts))
-        for at, setup in enumerate(setups)
-    ]
-    found = reports[len(reports) // 2]
+    with show_progress("replaying") as shown:
+        report_progress = progress or shown
+        reports = [
+            _replay_once(source, setup, first, unit, scoring.scale_progress(report_progress, at, parts))
+            for at, setup in enumerate(setups)
+        ]
+        found = reports[len(reports) // 2]
+        if folds:
+            report_folds = scoring.scale_progress(report_progress, parts - 1, parts)
+            found.folds = scoring.score_folds(source, found.setup, first, folds, report_folds)
+        report_progress(1.0)
     if len(reports) > 1:
         found.move_costs = reports
         found.notes.append(wording.describe_winners(reports))
     if folds:
-        report_folds = scoring.scale_progress(report_progress, parts - 1, parts)
-        found.folds = scoring.score_folds(source, found.setup, first, folds, report_folds)
         found.notes.append(wording.describe_folds(found))
-    report_progress(1.0)
     return found
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from klazy.base.checks import InvalidInput, integer
 from klazy.base.options import write_option
 from klazy.base.parallel import WorkerLost, Workers, open_workers
+from klazy.base.progress import show_progress
 from klazy.game.device import choose_device, name_device
 from klazy.studies.results import ResultStore, ResultWriter, load_rows
 from klazy.studies.sweep.frame import average_cells, make_run_frame
@@ -184,11 +185,16 @@ def sweep(
         wanted = keys.filter(is_new)
     player = TaskPlayer(chosen, strict=asked == "cuda")
     done = learner_rounds = 0
-    with ResultWriter(store, partial(make_run_frame, keys=wanted)) as writer:
+    writer = ResultWriter(store, partial(make_run_frame, keys=wanted))
+    with writer, show_progress("sweeping") as report_progress:
         for task, result in _play(todo, player, backend, address, jobs):
             writer.add((task, result))
             done += len(task.team)
             learner_rounds += result.learner_rounds
+            rate = learner_rounds / (time.perf_counter() - started) / 1e6
+            report_progress(
+                done / len(wanted), f"{done:,} of {len(wanted):,} runs, {rate:,.1f}M learner-rounds/s"
+            )
             if progress is not None:
                 progress(done, len(wanted), learner_rounds)
     reused = len(keys) - len(wanted)
