@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from klazy.base.checks import Array, InvalidInput
+from klazy.base.html import load_macros, show_card
 from klazy.base.parallel import map_threads
 from klazy.costs import Costs, as_costs
 from klazy.game.device import choose_device, find_gpu_obstacle, play_learners
@@ -24,6 +25,8 @@ from klazy.kernels.layout import MANY, fill_lanes, find_missing_part, lay_blocks
 from klazy.learners import Learner
 from klazy.movement import Movement
 
+# What a card shows of the runs.
+SUMMARIES = {"least": np.min, "median": np.median, "mean": np.mean, "most": np.max}
 # Pieces of the work for each thread: a thread that is done takes the next.
 _PIECES = 4
 
@@ -65,6 +68,18 @@ class Batch:
     def cost(self) -> Array:
         """The total cost of each run, of shape (n,)."""
         return self.hitting + self.switching
+
+    @show_card
+    def _repr_html_(self) -> str:
+        """Show in a notebook what the runs paid, from the least to the most."""
+        cost = self.cost
+        rows = [
+            {"": name, **{word: float(of(paid)) for word, of in SUMMARIES.items()}}
+            for name, paid in (("hitting", self.hitting), ("switching", self.switching), ("cost", cost))
+        ]
+        words = f"{len(cost)} runs, the least cost in run {int(cost.argmin())}, engine: {self.engine}"
+        parts = load_macros()
+        return parts.card("Batch", "", parts.paragraphs([words]), parts.table(rows, 6))
 
 
 def run_batch(
