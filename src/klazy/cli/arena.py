@@ -7,10 +7,12 @@ from typing import Annotated
 from klazy.base.checks import InvalidInput
 from klazy.base.files import write_durably
 from klazy.base.parallel import WorkerLost
+from klazy.base.tables import write_for_papers
 from klazy.cli.terminal import (
     Jobs,
     Json,
     Trust,
+    explain_os_error,
     flag,
     make_folder,
     option,
@@ -51,8 +53,9 @@ def arena(
       klazy arena --fresh 1000
       klazy arena --quick --learner mine:Mine --trust
     """  # fmt: skip
+    from klazy.show.style import make_pdf
     from klazy.studies.arena import SUITE_VERSION, play_suite
-    from klazy.studies.arena.page import describe_ranking, make_arena_page, warn
+    from klazy.studies.arena.page import FIGURES, describe_ranking, list_tables, make_arena_page, warn
     from klazy.studies.arena.table import shorten_ranking
     from klazy.studies.contenders import import_own
 
@@ -77,6 +80,9 @@ def arena(
     make_folder(out)
     page = out / "arena.html"
     write_durably(page, make_arena_page(found, read_command_line()).encode())
+    figures = {name: make_pdf(found.plot(name)) for name in FIGURES}
+    with explain_os_error(f"write to {out}"):
+        write_for_papers(out, list_tables(found), figures)
     say("\n".join([*warn(found), *describe_ranking(found)]))
     print()
     print_table(shorten_ranking(found.rank()))

@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
-from functools import cached_property
+from functools import cached_property, partial
 from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -18,6 +18,7 @@ from klazy.base.checks import InvalidInput, integer, one_of
 from klazy.base.files import write_durably
 from klazy.base.html import show_card
 from klazy.base.progress import show_progress
+from klazy.base.tables import Tabular
 from klazy.families import Family
 from klazy.live.agent import Agent
 from klazy.live.rows import check_zeros
@@ -70,7 +71,7 @@ class Saving(NamedTuple):
 
 
 @dataclass(eq=False, repr=False)
-class Report:
+class Report(Tabular):
     """A trace replayed: what each contender paid on its second part, tuned on the first. :func:`replay` makes it.
 
     ``print`` it for the answer and a short table; a notebook shows the same as a card.
@@ -187,7 +188,11 @@ class Report:
     @cached_property
     def table(self) -> pl.DataFrame:
         """One row per contender, the best first, and the optimum at the end, with all digits."""
-        return pl.DataFrame(wording.tabulate_scores(self), infer_schema_length=None).drop("parameters")
+        return pl.DataFrame(self.list_rows(), infer_schema_length=None)
+
+    def list_rows(self) -> list[dict[str, Any]]:
+        rows = wording.tabulate_scores(self)
+        return [{name: cell for name, cell in row.items() if name != "parameters"} for row in rows]
 
     @cached_property
     def savings(self) -> dict[str, Saving]:
@@ -547,8 +552,12 @@ def _open(data: Any, time: str | None, fill: str | None, costs: Any, baseline: A
     order = list(range(source.dim))
     if set(decisions.columns) == set(source.columns):
         order = [decisions.columns.index(name) for name in source.columns]
-    source.read_baseline = lambda first, last: decisions.read(first, last)[:, order]
+    source.read_baseline = partial(_read_in_order, decisions, order)
     return source
+
+
+def _read_in_order(decisions: Source, order: list[int], first: int, last: int) -> np.ndarray:
+    return decisions.read(first, last)[:, order]
 
 
 def _replay_once(source: Source, setup: Setup, first: int, unit: str, report_progress: Progress) -> Report:
