@@ -243,11 +243,12 @@ OTHERS = {"README", "index", "changelog", "contributing"}  # they are for everyb
 @pytest.mark.parametrize(
     "page", [page for page in PAGES if page.stem not in OTHERS], ids=lambda page: page.stem
 )
-def test_a_page_begins_with_whom_it_serves_and_what_they_will_have(page):
+def test_a_page_opens_with_a_few_sentences_about_its_content(page):
     found = re.search(r"^# [^\n]*\n\n(.*?)\n\n", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
     assert found
     said = " ".join(found[1].split())
-    assert re.match(r"This (page|tutorial) is for .*\. At its end (you|your|it) ", said), said
+    assert not re.search(r"This (page|tutorial)|At its end", said.split(".")[0]), said
+    assert 20 < len(said) < 500
 
 
 def test_the_pictures_of_the_architecture_are_current_and_name_files_that_exist():
