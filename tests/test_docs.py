@@ -32,7 +32,12 @@ SHOWS = {
     "{grid}",
     "{literalinclude}",
     "{include}",
+    "{tab-set}",
+    "{tab-item}",
+    "{glossary}",
 }  # directives, which are no code
+# What a block that is shown and not run may say: how to install klazy.
+INSTALLS = ("$ pip install ", "$ make demo", "$ docker build ")
 FENCE = re.compile(
     r"^(?P<mark>```+|~~~+|:::+)[ ]?(?P<kind>\S*)[^\n]*\n(?P<body>.*?)^(?P=mark)[ ]*$",
     re.MULTILINE | re.DOTALL,
@@ -60,6 +65,8 @@ def test_every_code_block_is_of_a_kind_that_is_run(page):
     for block in blocks(page):
         if block.kind == "python":
             assert block.body.startswith(">>> ")
+        elif block.kind == "{code-block}":
+            assert all(line.startswith(INSTALLS) for line in block.body.splitlines())
         else:
             assert block.kind in {"sh", "{code-cell}", "bibtex"} | SHOWS
 

@@ -318,6 +318,7 @@ class TestOnesOwn:
     def test_sequences_may_differ_in_length_by_seed(self):
         found = sweep(study(scenarios=[{"recipe": "own:ragged", "mean": 0.5}], seeds=6), jobs=1)
         assert found.cells()["runs"].to_list() == [6, 6, 6]
+        assert len(found.cells(held_out=True)) == 3
 
     def test_runs_that_are_loaded_are_cells_and_figures_by_the_metric_of_their_study(self, tmp_path):
         found = sweep(study(metrics=["total_regret", "cost"]), tmp_path, jobs=1)
@@ -330,7 +331,6 @@ class TestOnesOwn:
         )
         assert runs.plot("k").axes[0].get_ylabel() == "total regret"
         assert len(pl.read_csv(io.StringIO(runs.to_csv()))) == len(runs.cells())
-        assert len(found.cells(held_out=True)) == 3
 
     def test_values_count_by_what_they_are(self):
         one = study(scenarios=[{"recipe": "own:coin", "T": 9}], learners=[{"rule": "sader_k", "beta": 1}])
