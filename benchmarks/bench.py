@@ -479,8 +479,7 @@ def table() -> str:
     with tempfile.TemporaryDirectory() as folder:
         parts = [
             "# Benchmarks",
-            "This page is for anyone who asks how fast klazy is. At its end you know how it compares with plain C, and what "
-            "parts cost.",
+            "How fast klazy is beside plain C, and what its parts cost.",
             "Printed by `make bench`. Every number but the start-up times and the memory is a ratio measured in one run.",
             f"Machine: {machine()}, NumPy {np.__version__}.",
             "## Whole sequences against plain C",

@@ -23,6 +23,8 @@ PLACES = {"GD": 3500.0, "auto": 900.0}  # where their labels stand
 # A telephone shows these inches as some 350 dots, in which ten points can still be read.
 WIDTH = 4.6
 HEIGHT = 4.4
+# The page of a desk has the panels side by side, in these inches.
+WIDE = (9.2, 3.2)
 POINTS = 10
 
 
@@ -46,10 +48,14 @@ def tell(report: "Report") -> str:
     return f"{'; '.join(parts)}: {less}; the best possible was {report.optimum.cost:.0f}"
 
 
-def draw(report: "Report") -> "Figure":
-    """What both decided above, what both had paid so far below."""
-    figure = make_sheet(HEIGHT, WIDTH)
-    above, below = figure.subplots(2, 1, sharex=True, height_ratios=(1.25, 1.0))
+def draw(report: "Report", *, is_wide: bool = False) -> "Figure":
+    """What both decided above, or on the left, and what both had paid so far below, or on the right."""
+    if is_wide:
+        figure = make_sheet(WIDE[1], WIDE[0])
+        above, below = figure.subplots(1, 2, sharex=True, width_ratios=(1.4, 1.0))
+    else:
+        figure = make_sheet(HEIGHT, WIDTH)
+        above, below = figure.subplots(2, 1, sharex=True, height_ratios=(1.25, 1.0))
     minutes = (report.recorded_rows + 0.5) / 6.0
     load = llm_requests(seconds=10)["requests"].to_numpy()[report.recorded_rows]
     above.plot(minutes, load, color=OTHERS, linewidth=1.0)
@@ -64,7 +70,8 @@ def draw(report: "Report") -> "Figure":
     _finish(below, "paid so far")
     above.set_ylim(0.0, 100.0)
     below.set_ylim(0.0, 4000.0)
-    below.set_xlabel("minute of the hour", fontsize=POINTS)
+    for ax in (above, below) if is_wide else (below,):
+        ax.set_xlabel("minute of the hour", fontsize=POINTS)
     return figure
 
 
@@ -84,3 +91,5 @@ if __name__ == "__main__":
     print(told)
     if asked.write:
         draw(found).savefig(asked.write, metadata={"Description": told})
+        wide = asked.write.with_stem(f"{asked.write.stem}-wide")
+        draw(found, is_wide=True).savefig(wide, metadata={"Description": told})

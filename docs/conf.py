@@ -1,5 +1,6 @@
 """How the site is made: ``make docs``, where a warning is an error. The pages' own code is in reference.py and scraper.py."""
 
+import os
 import re
 import sys
 from pathlib import Path
@@ -14,6 +15,7 @@ from scraper import FigureScraper  # noqa: E402
 
 import klazy  # noqa: E402
 
+os.environ["KLAZY_PROGRESS"] = "off"  # pages show results alone
 project, author = "klazy", "the klazy developers"
 release = version = klazy.__version__
 project_copyright = f"2026, {author}"
@@ -33,10 +35,11 @@ exclude_patterns = ["node_modules", "explorer", "gallery/*.ipynb", "gallery/*.py
 
 html_theme = "furo"
 html_title = "klazy"
+html_logo = "figures/logo.svg"
 html_static_path = ["site.css", "node_modules/mathjax/es5/tex-svg-full.js"]
 html_css_files = ["site.css"]
 html_show_sourcelink = False
-html_favicon = "figures/icon.svg"
+html_favicon = "figures/logo.svg"
 highlight_options = {
     name: {"stripnl": True} for name in ("default", "python", "pycon")
 }  # doctests end in an empty line

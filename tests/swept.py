@@ -55,7 +55,7 @@ MANY = {
 
 def assert_whole(out: Path, of: Study) -> None:
     """Every run of the study is there once, and is what it is when nothing disturbs it."""
-    rows, undisturbed = load_sweep(out).sort("key"), sweep(of, jobs=1).rows.sort("key")
+    rows, undisturbed = load_sweep(out).rows.sort("key"), sweep(of, jobs=1).rows.sort("key")
     assert rows["key"].n_unique() == len(rows)
     assert rows.equals(undisturbed)
     assert [file.name for file in out.iterdir() if file.name.endswith(".partial")] == []

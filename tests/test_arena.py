@@ -10,6 +10,7 @@ from pathlib import Path
 from types import ModuleType
 
 import numpy as np
+import polars as pl
 import pytest
 from check_jsonschema.cli import main as check_schema
 
@@ -448,6 +449,12 @@ class TestTheWhole:
         page = (tmp_path / "kept" / "arena.html").read_text(encoding="utf-8")
         assert page.count("data:image/svg+xml") == 4
         assert 'src="http' not in page
+        for name in ("ranking", "families", "worse-than-fixed"):
+            table = pl.read_csv(tmp_path / "kept" / "tables" / f"{name}.csv")
+            latex = (tmp_path / "kept" / "tables" / f"{name}.tex").read_text(encoding="utf-8")
+            assert latex.count(r" \\") == len(table) + 1
+        figures = {file.name for file in (tmp_path / "kept" / "figures").iterdir()}
+        assert figures == {"ratios.pdf", "ranks.pdf", "pareto.pdf", "games.pdf"}
         for word in (f"suite {SUITE_VERSION}", "MIT licence", "Nemenyi", "Seeds below 100", "GD", "mine"):
             assert word in page
         ran = call_klazy("arena", *options, "--json", folder=tmp_path)

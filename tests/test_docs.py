@@ -32,7 +32,12 @@ SHOWS = {
     "{grid}",
     "{literalinclude}",
     "{include}",
+    "{tab-set}",
+    "{tab-item}",
+    "{glossary}",
 }  # directives, which are no code
+# What a block that is shown and not run may say: how to install klazy.
+INSTALLS = ("$ pip install ", "$ make demo", "$ docker build ")
 FENCE = re.compile(
     r"^(?P<mark>```+|~~~+|:::+)[ ]?(?P<kind>\S*)[^\n]*\n(?P<body>.*?)^(?P=mark)[ ]*$",
     re.MULTILINE | re.DOTALL,
@@ -60,6 +65,8 @@ def test_every_code_block_is_of_a_kind_that_is_run(page):
     for block in blocks(page):
         if block.kind == "python":
             assert block.body.startswith(">>> ")
+        elif block.kind == "{code-block}":
+            assert all(line.startswith(INSTALLS) for line in block.body.splitlines())
         else:
             assert block.kind in {"sh", "{code-cell}", "bibtex"} | SHOWS
 
@@ -243,11 +250,12 @@ OTHERS = {"README", "index", "changelog", "contributing"}  # they are for everyb
 @pytest.mark.parametrize(
     "page", [page for page in PAGES if page.stem not in OTHERS], ids=lambda page: page.stem
 )
-def test_a_page_begins_with_whom_it_serves_and_what_they_will_have(page):
+def test_a_page_opens_with_a_few_sentences_about_its_content(page):
     found = re.search(r"^# [^\n]*\n\n(.*?)\n\n", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
     assert found
     said = " ".join(found[1].split())
-    assert re.match(r"This (page|tutorial) is for .*\. At its end (you|your|it) ", said), said
+    assert not re.search(r"This (page|tutorial)|At its end", said.split(".")[0]), said
+    assert 20 < len(said) < 500
 
 
 def test_the_pictures_of_the_architecture_are_current_and_name_files_that_exist():

@@ -61,6 +61,8 @@ CONFIGS = examples_of(
 )
 RUN = kl.run(kl.KLazyGD(kl.L2Ball(3), 4.0, k=5), gradients(0, 300, 3), engine="step")
 LEAN = kl.run(kl.GD(kl.L2Ball(3), 4.0), gradients(0, 300, 3), engine="step", record="totals")
+OPTIMUM = kl.offline_optimum(gradients(0, 30, 3), kl.L2Ball(3))
+BATCH = kl.run_batch([kl.GD(kl.L2Ball(3), sigma) for sigma in (1.0, 4.0)], gradients(0, 300, 3))
 
 
 class Page(HTMLParser):
@@ -132,7 +134,9 @@ class TestConfigurations:
                 assert shown.startswith(type(value).__name__ + next(iter(value._arguments())))
 
     @pytest.mark.parametrize(
-        "shown", [*CONFIGS, RUN, LEAN, kl.regret(RUN, [0.0] * 3)], ids=lambda shown: type(shown).__name__
+        "shown",
+        [*CONFIGS, RUN, LEAN, kl.regret(RUN, [0.0] * 3), OPTIMUM, BATCH],
+        ids=lambda shown: type(shown).__name__,
     )
     def test_nothing_is_loaded_run_or_coloured_for_one_theme(self, shown):
         html = shown._repr_html_()
@@ -254,6 +258,22 @@ class TestRuns:
             assert told.split() == str(found).split()
             assert len(page.attributes("polyline")) == (0 if trace is LEAN else 3)
 
+    def test_an_optimum_shows_what_it_prints(self):
+        page, (title, *lines, gap, moves) = Page(OPTIMUM), str(OPTIMUM).splitlines()
+        assert page.all("p")[1:] == [title, moves]
+        shown = page.all("td")[1::2]
+        numbers = [float(line.split()[-1]) for line in lines]
+        assert [float(text) for text in shown[:-1]] == pytest.approx(numbers, rel=1e-6)
+        assert float(shown[-1]) == pytest.approx(float(gap.split()[-1]), rel=0.1)
+        assert len(page.attributes("polyline")) == 3
+
+    def test_a_batch_shows_the_cheapest_run_and_how_much_runs_paid(self):
+        page = Page(BATCH)
+        (words,) = page.all("p")[1:]
+        assert words.startswith(f"2 runs, the least cost in run {BATCH.cost.argmin()}")
+        cost = [float(text) for text in page.all("td")[-4:]]
+        assert cost == pytest.approx([BATCH.cost.min(), *[BATCH.cost.mean()] * 2, BATCH.cost.max()], rel=1e-5)
+
     def test_curves_are_drawn_to_scale(self):
         hit, moved = np.cumsum(RUN.hitting), np.cumsum(RUN.switching)
         curves = np.array([hit + moved, moved, hit])  # the sum lies below the others
@@ -312,6 +332,14 @@ CELLS = {
     "inline": "%matplotlib inline\nimport matplotlib.pyplot as plt\n_ = plt.plot([1, 2])",
     "both": "trace.plot()",
     "after": "None",
+    "waits": """
+import time
+from klazy.base.progress import show_progress
+with show_progress('<b>replaying') as report:
+    report(0.25)
+    time.sleep(1.2)
+""",
+    "quick": "with show_progress('replaying') as report:\n    report(0.25)",
 }
 
 
@@ -321,9 +349,16 @@ def outputs():
     import nbclient
     import nbformat
 
+    class Client(nbclient.NotebookClient):
+        def process_message(self, message, cell, at):
+            if message["msg_type"] in ("display_data", "update_display_data"):
+                displays.append((list(CELLS)[at], message["content"]["data"]))
+            return super().process_message(message, cell, at)
+
+    displays = []
     book = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(source) for source in CELLS.values()])
-    nbclient.NotebookClient(book, timeout=120, kernel_name="python3").execute()
-    return {name: cell.outputs for name, cell in zip(CELLS, book.cells, strict=True)}
+    Client(book, timeout=120, kernel_name="python3").execute()
+    return {name: cell.outputs for name, cell in zip(CELLS, book.cells, strict=True)} | {"displays": displays}
 
 
 @pytest.mark.xdist_group("notebook")  # so that one worker starts one kernel
@@ -347,6 +382,13 @@ class TestKernel:
         (output,) = outputs["both"]
         assert [kind for kind in output.data if kind.startswith("image")] == ["image/png"]
         assert not outputs["after"]
+
+    def test_what_takes_long_has_a_bar_until_it_ends(self, outputs):
+        shown = [data for cell, data in outputs["displays"] if cell == "waits"]
+        assert len(shown) > 2
+        assert shown[0]["text/html"].startswith('<progress value="0.250"></progress> &lt;b&gt;replaying, 25%')
+        assert shown[-1] == {"text/html": "", "text/plain": ""}
+        assert not outputs["quick"]
 
 
 @pytest.mark.xdist_group("notebook")

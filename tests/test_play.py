@@ -2,7 +2,11 @@
 
 import os
 import pickle
+import pty
 import re
+import subprocess
+import sys
+from contextlib import suppress
 
 import numpy as np
 import pytest
@@ -298,3 +302,72 @@ def test_costs_without_names_have_none():
     trace = kl.run(kl.GD(kl.Simplex(3), 2.0), np.eye(3), engine="step")
     assert trace.columns is None
     assert trace.to_frame().columns[3:] == ["x_1", "x_2", "x_3"]
+
+
+COMPILING = """
+import numpy as np, klazy as kl
+print(kl.run(kl.GD(kl.L2Ball(3), 2.0), np.ones((20_000, 3)), engine="compiled").totals.cost)
+"""
+INTERRUPTED = """
+import os, signal, threading, time
+from klazy.base.parallel import map_threads
+from klazy.kernels import binding
+
+load = binding._KernelCache.load_overload
+
+def interrupt(self, *about):
+    found = load(self, *about)
+    os.kill(os.getpid(), signal.SIGINT)
+    binding._KernelCache.load_overload = load
+    return found
+
+signal.siginterrupt(signal.SIGINT, False)  # as polars has it: a wait without a limit goes on after a signal
+binding._KernelCache.load_overload = interrupt
+try:
+    exec(COMPILING)
+except KeyboardInterrupt:
+    print("stopped")
+exec(COMPILING)
+threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT)).start()
+try:
+    map_threads(time.sleep, [60.0, 60.0, 60.0], 2)
+except KeyboardInterrupt:
+    print("stopped")
+"""
+
+
+def read_terminal(command, environment):
+    """Run a command on a terminal, and return what it wrote there."""
+    process, terminal = pty.fork()
+    if process == 0:
+        os.execve(command[0], command, environment)
+    written = b""
+    with suppress(OSError):  # the end
+        while piece := os.read(terminal, 4096):
+            written += piece
+    os.close(terminal)
+    assert os.waitpid(process, 0)[1] == 0
+    return written.decode()
+
+
+def test_whoever_waits_for_a_kernel_is_told_so_once_on_a_terminal_and_nobody_in_a_pipe(tmp_path):
+    command = [sys.executable, "-c", COMPILING]
+    words = "compiling gd for L2Ball, about 1 s, once"
+    first = os.environ | {"KLAZY_CACHE_DIR": str(tmp_path / "first")}
+    second = os.environ | {"KLAZY_CACHE_DIR": str(tmp_path / "second"), "COLUMNS": "80"}
+    piped = subprocess.run(command, env=first, capture_output=True, text=True, check=True)
+    assert piped.stderr == ""
+    shown = read_terminal(command, second)
+    assert words in shown
+    assert shown.endswith(f"\x1b[K{piped.stdout.strip()}\r\n")  # the line is gone
+    assert words not in read_terminal(command, second)
+
+
+def test_ctrl_c_ends_a_call_while_it_compiles_or_waits_for_threads_and_the_next_one_works(tmp_path):
+    script = f"COMPILING = {COMPILING!r}\n{INTERRUPTED}"
+    environment = os.environ | {"KLAZY_CACHE_DIR": str(tmp_path)}
+    command = [sys.executable, "-c", script]
+    ended = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60)
+    first, cost, last = ended.stdout.split()
+    assert (first, last, ended.stderr) == ("stopped", "stopped", "")
+    assert float(cost) == pytest.approx(kl.run(kl.GD(kl.L2Ball(3), 2.0), np.ones((20_000, 3))).totals.cost)

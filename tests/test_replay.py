@@ -1,7 +1,9 @@
 """Replay: a trace is read as it stands or refused by row and column, nobody beats the optimum."""
 
 import copy
+import io
 import json
+import pickle
 import re
 import subprocess
 import sys
@@ -21,6 +23,7 @@ from hypothesis import strategies as st
 import klazy as kl
 from command import call_klazy
 from klazy.base.checks import InvalidInput
+from klazy.base.tables import write_latex
 from klazy.live.inspection import check_store
 from klazy.live.store import open_store
 from klazy.studies.contenders import REPLAY, Counts, list_contenders
@@ -513,6 +516,39 @@ def phased():
     rng = np.random.default_rng(3)
     g = 2.0 + np.repeat(rng.normal(size=(8, 5)), 100, axis=0) + rng.normal(scale=1.5, size=(800, 5))
     return replay(name_columns(g), move_cost=8.0), g
+
+
+class TestForPapers:
+    def test_a_report_is_pickled_with_its_trace_and_continues_as_it_would_have(self, phased):
+        report, rows = phased
+        report = replay(name_columns(rows), move_cost=8.0, baseline=kl.Simplex(5).nearest(rows))
+        again = pickle.loads(pickle.dumps(report))
+        assert again.to_json() == report.to_json()
+        row = dict(zip(report.source.columns, rows[400], strict=True))
+        assert again.agent().observe(row) == report.agent().observe(row)
+        assert again.source.read_baseline(3, 5).tolist() == report.source.read_baseline(3, 5).tolist()
+
+    def test_its_table_is_csv_latex_and_pandas_and_its_figures_are_files(self, phased, tmp_path):
+        report, _ = phased
+        text = report.to_csv(tmp_path / "table.csv")
+        assert (tmp_path / "table.csv").read_text(encoding="utf-8") == text
+        read = pl.read_csv(io.StringIO(text), null_values=[""])
+        names = ["contender", "cost", "moves"]
+        assert read.select(names).equals(report.table.select(names))
+        assert report.to_pandas()["cost"].tolist() == report.table["cost"].to_list()
+        body = report.to_latex().split("\\midrule\n")[1].split("\\bottomrule")[0]
+        cells = [line.removesuffix(r" \\").split(" & ") for line in body.splitlines()]
+        assert [each[0] for each in cells] == report.table["contender"].to_list()
+        costs = [float(each[4].strip("$").replace(r" \cdot 10^{", "e").rstrip("}")) for each in cells]
+        assert costs == pytest.approx(report.table["cost"].to_list(), rel=1e-3)
+        report.savefig(tmp_path / "decisions.pdf", kind="decisions")
+        assert (tmp_path / "decisions.pdf").read_bytes().startswith(b"%PDF")
+
+    @given(st.text(max_size=20))
+    def test_latex_reads_no_cell_as_a_command(self, text):
+        cell = write_latex([{"cell": text}]).split("\n")[4].removesuffix(r" \\")
+        written = re.sub(r"\\text(backslash|asciitilde|asciicircum|less|greater)\{\}|\\[&%$#_{}]", "", cell)
+        assert not set(written) & set("&%$#_{}~^\\\n")
 
 
 class TestAReplay:

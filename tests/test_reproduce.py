@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import polars as pl
@@ -62,7 +63,7 @@ IN_ONE_WORKER = pytest.mark.xdist_group("reproduction")  # which makes the parts
 
 @IN_ONE_WORKER
 class TestParts:
-    def test_every_part_has_words_tables_and_figures(self, sections):
+    def test_every_part_has_words_tables_and_figures(self, made, sections):
         assert {name for name, _ in sections} == set(PARTS)
         for stored in sections.values():
             assert stored.text
@@ -71,8 +72,13 @@ class TestParts:
                 assert b"<svg" in stored.read_figure(name)
                 assert stored.read_figure(name, "png")[:4] == b"\x89PNG"
                 assert (stored.folder / f"{name}.svg").read_bytes() == stored.read_figure(name)
+                paper = made[0] / "figures" / f"{'-'.join(stored.folder.parts[-2:])}-{name}.pdf"
+                assert paper.read_bytes()[:5] == b"%PDF-"
             for name, rows in stored.tables.items():
                 assert pl.read_parquet(stored.folder / f"{name}.parquet").to_dicts() == rows
+                table = made[0] / "tables" / f"{'-'.join(stored.folder.parts[-2:])}-{name}"
+                assert len(pl.read_csv(f"{table}.csv", infer_schema=False)) == len(rows)
+                assert Path(f"{table}.tex").read_text(encoding="utf-8").count(r" \\") == len(rows) + 1
 
     def test_every_experiment_has_the_three_figures_and_a_bound_that_holds(self, sections):
         for (name, _), stored in sections.items():

@@ -2,6 +2,7 @@
 
 import errno
 import hashlib
+import io
 import json
 import os
 import pickle
@@ -319,6 +320,18 @@ class TestOnesOwn:
         assert found.cells()["runs"].to_list() == [6, 6, 6]
         assert len(found.cells(held_out=True)) == 3
 
+    def test_runs_that_are_loaded_are_cells_and_figures_by_the_metric_of_their_study(self, tmp_path):
+        found = sweep(study(metrics=["total_regret", "cost"]), tmp_path, jobs=1)
+        runs = load_sweep(tmp_path)
+        assert runs.cells().sort("mean").equals(found.cells().sort("mean"))
+        assert (runs.metric, len(runs), pl.DataFrame(runs).shape) == (
+            "total_regret",
+            found.runs,
+            found.rows.shape,
+        )
+        assert runs.plot("k").axes[0].get_ylabel() == "total regret"
+        assert len(pl.read_csv(io.StringIO(runs.to_csv()))) == len(runs.cells())
+
     def test_values_count_by_what_they_are(self):
         one = study(scenarios=[{"recipe": "own:coin", "T": 9}], learners=[{"rule": "sader_k", "beta": 1}])
         other = study(
@@ -371,7 +384,7 @@ class TestAFailure:
         monkeypatch.setattr(own, "broken", {3})
         mended = sweep(Study(**self.STUDY), tmp_path, jobs=1, retry_failed=True)
         assert (mended.runs, mended.computed, mended.failed) == (24, 16, 8)
-        rows = load_sweep(tmp_path)
+        rows = load_sweep(tmp_path).rows
         assert len(rows) == rows["key"].n_unique() == 24
         assert (
             rows.filter(pl.col("k") == 2).sort("key").equals(first.rows.filter(pl.col("k") == 2).sort("key"))
@@ -494,7 +507,7 @@ while killed:
             {"rule": "own:fragile", "c": 2.0, "k": 2},
         ):
             sweep(study(learners=[learner], record="curves"), tmp_path, jobs=1)
-        assert load_sweep(tmp_path).schema == pl.Schema(RUN_COLUMNS)
+        assert load_sweep(tmp_path).rows.schema == pl.Schema(RUN_COLUMNS)
         query = f"SELECT learner, count(*), avg(total_regret) FROM '{tmp_path}/*.parquet' GROUP BY learner ORDER BY learner"
         assert [row[:2] for row in duckdb.execute(query).fetchall()] == [
             ("Decay", 2),

@@ -28,7 +28,7 @@ from klazy.sets.compose import NotConverged
 if _TYPE_CHECKING:
     from klazy.serve.client import RemoteAgent
     from klazy.studies.replay.report import Report
-    from klazy.studies.sweep.execute import Sweep
+    from klazy.studies.sweep.execute import Sweep, SweepRuns
 
 # Base classes.
 __all__ = ["ConvexSet", "Costs", "Family", "Memory", "Movement", "Schedule"]
@@ -36,7 +36,7 @@ __all__ += ["Descent", "Learner", "State"]
 # Results.
 __all__ += ["Batch", "Regret", "Totals", "Trace", "WholePoints"]
 __all__ += ["BestFixed", "Frontier", "Optimum"]
-__all__ += ["RemoteAgent", "Report", "Sweep"]
+__all__ += ["RemoteAgent", "Report", "Sweep", "SweepRuns"]
 # Errors and warnings.
 __all__ += ["GapNotReached", "NotConverged", "OtherMachine", "Overtaken"]
 
@@ -44,6 +44,7 @@ _LATER = {
     "RemoteAgent": ("klazy.serve.client:RemoteAgent", "serve"),
     "Report": ("klazy.studies.replay.report:Report", "cli"),
     "Sweep": ("klazy.studies.sweep.execute:Sweep", "cli"),
+    "SweepRuns": ("klazy.studies.sweep.execute:SweepRuns", "cli"),
 }
 
 

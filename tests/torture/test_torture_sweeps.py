@@ -39,7 +39,7 @@ for lasts in (0, 1):
         tried += 1
         failed += not went
         execute.sweep(study, out, jobs=1)
-        rows = load_sweep(out).sort("key")
+        rows = load_sweep(out).rows.sort("key")
         assert rows.equals(expected), (lasts, moment)
         assert not [name for name in os.listdir(out) if name.endswith(".partial")], (lasts, moment)
         if made < moment:

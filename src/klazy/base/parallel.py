@@ -1,15 +1,17 @@
-"""Calls in parallel: in processes on this machine, on a dask cluster, or by any backend that joblib knows.
+"""Calls in parallel: in threads, in processes on this machine, on a dask cluster, or by any backend that joblib knows.
 
 Open this file first to change where calls run; :mod:`klazy.studies.results` stores what they return.
 """
 
 import os
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, wait
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
+from threading import Thread, current_thread, main_thread
 from typing import Any
 
 from klazy.base.checks import InvalidInput, one_of
@@ -19,6 +21,7 @@ from klazy.base.signals import end_with
 
 BACKENDS = ("local", "dask", "ray", "spark")
 _SECONDS = 30  # to wait for a cluster
+_WAIT_SECONDS = 0.1  # to wait for a thread, until it is checked whether somebody pressed Ctrl-C
 # A cluster counts as having this many workers at least, because others may join later.
 _LEAST_WORKERS = 8
 # Calls per worker in one wave, for a backend that returns all answers at once.
@@ -41,6 +44,43 @@ class Workers:
 
     count: int
     map_unordered: Callable[[Callable[[Any], Any], Sequence[Any]], Iterator[Any]]
+
+
+def map_threads(function: Callable[[Any], Any], items: Iterable[Any], count: int = 1) -> list[Any]:
+    """Call a function with each item, ``count`` at a time in threads of this process; return the answers in order.
+
+    Ctrl-C waits for no call, and nor does the end of the process: compiled code cannot be interrupted. Calls that have begun
+    go on.
+    """
+    calls = [(Future[Any](), item) for item in items]
+    if count == 1 and current_thread() is not main_thread():
+        return [function(item) for _, item in calls]
+    todo = iter(calls)
+
+    def work() -> None:
+        for answer, item in todo:
+            if not answer.set_running_or_notify_cancel():
+                continue
+            try:
+                answer.set_result(function(item))
+            except BaseException as failed:
+                answer.set_exception(failed)
+
+    for _ in range(min(count, len(calls))):
+        Thread(target=work, daemon=True).start()
+    try:
+        return [_await(answer) for answer, _ in calls]
+    finally:
+        for answer, _ in calls:
+            answer.cancel()
+
+
+def _await(answer: Future[Any]) -> Any:
+    """Return the answer of a call; Ctrl-C is raised at once."""
+    # Where polars handles signals, none ends a wait without a limit.
+    while not answer.done():
+        wait([answer], _WAIT_SECONDS)
+    return answer.result()
 
 
 @contextmanager

@@ -7,6 +7,8 @@ import socket
 import time
 from threading import Thread
 
+from klazy.base.progress import hide_progress, leave_progress
+
 _WATCH_SECONDS = 0.2  # seconds between two checks whether the driver of a worker still runs
 
 
@@ -31,6 +33,7 @@ def _leave_to_thread(*_: object) -> None:
 
 def _end_at_signal(receiver: socket.socket) -> None:
     (number,) = receiver.recv(1)
+    leave_progress()
     # Windows has no SIGKILL, and ends a process at SIGTERM. joblib's workers have no method to kill them.
     kill = getattr(signal, "SIGKILL", signal.SIGTERM)
     for child in multiprocessing.active_children():
@@ -40,7 +43,8 @@ def _end_at_signal(receiver: socket.socket) -> None:
 
 
 def end_with(driver: int) -> None:
-    """End this process, a worker, soon after its driver has ended, and leave Ctrl-C to the driver."""
+    """End this process, a worker, soon after its driver has ended; leave Ctrl-C and progress to the driver."""
+    hide_progress()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     Thread(target=_watch, args=(driver,), daemon=True).start()
 

@@ -9,7 +9,8 @@ from typing import Annotated, Any
 import typer
 
 from klazy.base.checks import InvalidInput
-from klazy.cli.terminal import Json, flag, option, print_rows, print_table, say, show_progress
+from klazy.base.progress import show_progress
+from klazy.cli.terminal import Json, flag, option, print_rows, print_table, say
 from klazy.live.inspection import Checked, check_store, read_history, summarize
 from klazy.live.store import open_store
 
@@ -131,10 +132,10 @@ def check(store: File, as_json: Json = False) -> None:
       klazy check decisions.db
     """  # fmt: skip
     found = []
-    with open_store(store, read_only=True) as opened, show_progress("checking") as update:
+    with open_store(store, read_only=True) as opened, show_progress("checking") as report_progress:
         for checked in check_store(opened):
             found.append(checked)
-            update(advance=1)
+            report_progress(None, checked.name)
     is_intact = all(checked.fault is None for checked in found)
     if as_json:
         parts = [checked._asdict() for checked in found[1:]]

@@ -10,6 +10,8 @@ import typer
 from klazy.base.checks import InvalidInput
 from klazy.base.files import write_durably
 from klazy.base.parallel import WorkerLost
+from klazy.base.progress import show_progress
+from klazy.base.tables import write_for_papers
 from klazy.cli.terminal import (
     Jobs,
     Json,
@@ -23,7 +25,6 @@ from klazy.cli.terminal import (
     print_table,
     read_command_line,
     say,
-    show_progress,
 )
 
 ARENA_FOLDER = Path("arena")
@@ -73,8 +74,9 @@ def play_arena(
       klazy arena --fresh 7000 --learner mine:Mine --trust --submit mine.json
       klazy arena verify mine.json --trust
     """  # fmt: skip
+    from klazy.show.style import make_pdf
     from klazy.studies.arena import SUITE_VERSION, play_suite
-    from klazy.studies.arena.page import describe_ranking, make_arena_page, warn
+    from klazy.studies.arena.page import FIGURES, describe_ranking, list_tables, make_arena_page, warn
     from klazy.studies.arena.submission import make_submission
     from klazy.studies.arena.table import shorten_ranking
     from klazy.studies.contenders import import_own
@@ -83,22 +85,20 @@ def play_arena(
     if submit is not None:
         make_folder(submit.parent)
     seed = 0 if fresh is None else fresh
-    with show_progress("playing") as update:
-        try:
-            found = play_suite(
-                own,
-                seed=seed,
-                quick=quick,
-                only=only or (),
-                every=every,
-                out=out,
-                jobs=jobs,
-                progress=lambda done, total: update(completed=done, total=total),
-                suite=suite or SUITE_VERSION,
-            )
-        except WorkerLost as lost:
-            message = f"A worker died ({lost}). Retry with fewer --jobs; finished games are stored."
-            raise InvalidInput(message) from None
+    try:
+        found = play_suite(
+            own,
+            seed=seed,
+            quick=quick,
+            only=only or (),
+            every=every,
+            out=out,
+            jobs=jobs,
+            suite=suite or SUITE_VERSION,
+        )
+    except WorkerLost as lost:
+        message = f"A worker died ({lost}). Retry with fewer --jobs; finished games are stored."
+        raise InvalidInput(message) from None
     if submit is not None:
         results = make_submission(found, learner or [])
         with explain_os_error(f"write {submit}"):
@@ -109,6 +109,9 @@ def play_arena(
     make_folder(out)
     page = out / "arena.html"
     write_durably(page, make_arena_page(found, read_command_line()).encode())
+    figures = {name: make_pdf(found.plot(name)) for name in FIGURES}
+    with explain_os_error(f"write to {out}"):
+        write_for_papers(out, list_tables(found), figures)
     say("\n".join([*warn(found), *describe_ranking(found)]))
     print()
     print_table(shorten_ranking(found.rank()))
@@ -143,14 +146,14 @@ def verify_results(
 
     claimed = read_submission(file)
     chosen = secrets.randbelow(10_000) if draw is None else draw
-    with show_progress("playing") as update:
+    with show_progress("playing games") as report_progress:
         games, differences = replay_sample(
             claimed,
             sample,
             chosen,
             trust=trust,
             jobs=jobs,
-            progress=lambda done, total: update(completed=done, total=total),
+            progress=lambda done, total: report_progress(done / total, f"{done} of {total}"),
         )
     if as_json:
         told = {"draw": chosen, "games": [game.name for game in games], "differences": differences}

@@ -10,7 +10,7 @@ from klazy.base.checks import InvalidInput
 from klazy.base.options import write_option
 from klazy.base.own import find_own
 from klazy.cli import feeds
-from klazy.cli.terminal import Json, explain_os_error, option, read_command_line, say, show_progress
+from klazy.cli.terminal import Json, explain_os_error, option, read_command_line, say
 from klazy.live import Guards
 
 if TYPE_CHECKING:
@@ -173,8 +173,7 @@ def replay(
     if hold != 1 or per_round is not None:
         options["guards"] = Guards(hold=hold, per_round=per_round)
     data = _read_data(context.params)
-    with show_progress("replaying", 1.0) as update:
-        found = replay_trace(data, progress=lambda share: update(completed=share), **options)
+    found = replay_trace(data, **options)
     emitted = None
     if emit is not None:
         emitted = contender or found.best.name

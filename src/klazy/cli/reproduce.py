@@ -10,6 +10,7 @@ import typer
 from klazy.base.checks import InvalidInput
 from klazy.base.files import lock_file
 from klazy.base.parallel import WorkerLost
+from klazy.base.progress import show_progress
 from klazy.cli.terminal import (
     Jobs,
     Json,
@@ -19,7 +20,6 @@ from klazy.cli.terminal import (
     print_table,
     read_command_line,
     say,
-    show_progress,
 )
 
 # Other commands start faster without importing the paper.
@@ -124,10 +124,13 @@ def _make_report(
     except BlockingIOError:
         message = f"Another process writes to {out}. Wait for it, or choose another folder with --out."
         raise InvalidInput(message) from None
-    with lock, show_progress("reproducing", sum(PARTS[job.name].seconds for job in made)) as update:
+    seconds = sum(PARTS[job.name].seconds for job in made)
+    spent = 0.0
+    with lock, show_progress("reproducing") as report_progress:
         try:
             for done in run_jobs(made, workers):
-                update(advance=PARTS[done.name].seconds, description=f"{done.name} done")
+                spent += PARTS[done.name].seconds
+                report_progress(spent / seconds, f"{done.name} done")
         except WorkerLost as lost:
             message = f"A worker process ended: {lost}. Use fewer --jobs; finished parts are stored."
             raise InvalidInput(message) from None

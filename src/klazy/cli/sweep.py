@@ -3,11 +3,9 @@
 import json
 import tempfile
 from pathlib import Path
-from time import perf_counter
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.progress import TextColumn
 
 from klazy.base.checks import InvalidInput, one_of
 from klazy.base.files import write_durably
@@ -22,7 +20,6 @@ from klazy.cli.terminal import (
     option,
     print_table,
     say,
-    show_progress,
 )
 
 if TYPE_CHECKING:
@@ -95,7 +92,9 @@ def play_study(
     if seed is not None:
         chosen = Study(**chosen.to_dict() | {"seed": seed})
     folder = out or study.with_suffix("")
-    found = _play_with_bar(
+    from klazy.studies.sweep import sweep as play
+
+    found = play(
         chosen, folder, backend=backend, address=address, jobs=jobs, retry_failed=retry_failed, device=device
     )
     if as_json:
@@ -104,22 +103,6 @@ def play_study(
         _print_sweep(found, folder, relative_to, held_out)
     if found.failed == found.runs:
         raise InvalidInput(f"All {found.runs} runs failed, the first with {found.rows['error'][0]}")
-
-
-def _play_with_bar(study: Any, folder: Path, **options: Any) -> "Sweep":
-    """Play a study, with a progress bar on a terminal."""
-    from klazy.studies.sweep import sweep
-
-    start = perf_counter()
-    with show_progress("sweeping", None, TextColumn("{task.fields[rate]}"), rate="") as update:
-
-        def step(done: int, total: int, learner_rounds: int) -> None:
-            seconds = perf_counter() - start
-            million = learner_rounds / seconds / 1e6
-            rate = f"{done:,} of {total:,} runs, {done / seconds:,.0f}/s, {million:,.1f}M learner-rounds/s"
-            update(completed=done, total=total, rate=rate)
-
-        return sweep(study, folder, progress=step, **options)
 
 
 def _print_sweep(found: "Sweep", folder: Path, relative_to: str | None, held_out: bool) -> None:

@@ -1,27 +1,17 @@
-"""What several commands share: options, progress bars, tables, text that is safe to print, and modules of the user."""
+"""What several commands share: options, tables, text that is safe to print, and modules of the user."""
 
 import json
 import os
 import re
 import shlex
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, TextIO
 
 import typer
 from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    Progress,
-    ProgressColumn,
-    TaskProgressColumn,
-    TextColumn,
-    TimeElapsedColumn,
-    TimeRemainingColumn,
-)
 from rich.table import Table
 from typer.core import TyperCommand, TyperGroup
 
@@ -69,18 +59,6 @@ class Unnamed(TyperCommand):
         formatter.write_usage(ctx.parent.command_path, " ".join(self.collect_usage_pieces(ctx)))
 
 
-class _Console(Console):
-    """A console that does not hide the cursor: a stopped command could not show it again."""
-
-    def show_cursor(self, show: bool = True) -> bool:
-        return False
-
-
-def _make_console(*, stderr: bool = False) -> Console:
-    """Make a console that prints text literally, brackets included."""
-    return _Console(stderr=stderr, markup=False, emoji=False, highlight=False)
-
-
 def clean(text: str) -> str:
     """Return the text with control characters escaped."""
     return _CONTROL.sub(lambda found: ascii(found[0])[1:-1], text)
@@ -89,27 +67,6 @@ def clean(text: str) -> str:
 def say(text: str, file: TextIO | None = None) -> None:
     """Print text that may contain names of users."""
     print(clean(text), file=file)
-
-
-@contextmanager
-def show_progress(
-    what: str, total: float | None = None, *columns: ProgressColumn, **more: Any
-) -> Iterator[Callable[..., None]]:
-    """Show a progress bar with these columns and the time left, on a terminal only.
-
-    The result is the function that updates it: ``completed``, ``advance``, ``total``, ``description``.
-    """
-    console = _make_console(stderr=True)
-    usual = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TaskProgressColumn(),
-        *columns,
-        TimeElapsedColumn(),
-        TimeRemainingColumn(),
-    )
-    with Progress(*usual, console=console, disable=not console.is_terminal, transient=True) as bar:
-        yield partial(bar.update, bar.add_task(what, total=total, **more))
 
 
 def _format(value: Any) -> str:
@@ -122,7 +79,8 @@ def _format(value: Any) -> str:
 
 def print_table(rows: Sequence[dict[str, Any]]) -> None:
     """Print rows as a table: as wide as the terminal, or as wide as it needs in a pipe."""
-    console = _make_console()
+    # It prints text literally, brackets included.
+    console = Console(markup=False, emoji=False, highlight=False)
     table = Table(box=None, pad_edge=False, header_style="bold")
     for name in rows[0]:
         numeric = any(isinstance(row[name], int | float) for row in rows)

@@ -14,7 +14,8 @@ import typer
 import klazy as kl
 from klazy.base.checks import InvalidInput, one_of
 from klazy.base.install import CACHE_REMEDY
-from klazy.cli.terminal import Json, flag, option, print_table, show_progress
+from klazy.base.progress import show_progress
+from klazy.cli.terminal import Json, flag, option, print_table
 from klazy.live.store import open_store
 
 LEARNERS: dict[str, Callable[[Any], Any]] = {
@@ -76,16 +77,15 @@ def warm(
     if obstacle is not None:
         raise InvalidInput(f"Kernels cannot be stored in {cache_folder()}: {obstacle}. S{CACHE_REMEDY[1:]}.")
     done = []
-    with show_progress("compiling", len(jobs)) as update:
-        for what, compile_kernels in jobs:
-            update(description=what)
+    with show_progress("compiling") as report_progress:
+        for at, (what, compile_kernels) in enumerate(jobs):
+            report_progress(at / len(jobs), what)
             before = len(list_kernels(current=True))
             start = perf_counter()
             engine = compile_kernels()
             seconds = round(perf_counter() - start, 2)
             new = len(list_kernels(current=True)) - before
             done.append({"what": what, "engine": engine, "new_kernels": new, "seconds": seconds})
-            update(advance=1)
     if as_json:
         count = len(list_kernels(current=True))
         print(json.dumps({"warmed": done, "folder": str(cache_folder()), "kernels": count}))

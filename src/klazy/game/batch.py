@@ -6,7 +6,6 @@ Runs on one sequence are checked together, then played on a GPU, as lanes of vec
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +13,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from klazy.base.checks import Array, InvalidInput, filled_list
+from klazy.base.html import load_macros, show_card
+from klazy.base.parallel import map_threads
 from klazy.costs import Costs, as_costs
 from klazy.game.device import choose_device, find_gpu_obstacle, play_learners
 from klazy.game.game import Game, check_family, check_player, count_workers
@@ -24,6 +25,8 @@ from klazy.kernels.layout import MANY, fill_lanes, find_missing_part, lay_blocks
 from klazy.learners import Learner
 from klazy.movement import Movement
 
+# What a card shows of the runs.
+SUMMARIES = {"least": np.min, "median": np.median, "mean": np.mean, "most": np.max}
 # Pieces of work per thread: a thread that is done takes the next piece.
 _PIECES = 4
 
@@ -65,6 +68,18 @@ class Batch:
     def cost(self) -> Array:
         """The total cost of each run, of shape (n,)."""
         return self.hitting + self.switching
+
+    @show_card
+    def _repr_html_(self) -> str:
+        """Show in a notebook what the runs paid, from the least to the most."""
+        cost = self.cost
+        rows = [
+            {"": name, **{word: float(of(paid)) for word, of in SUMMARIES.items()}}
+            for name, paid in (("hitting", self.hitting), ("switching", self.switching), ("cost", cost))
+        ]
+        words = f"{len(cost)} runs, the least cost in run {int(cost.argmin())}, engine: {self.engine}"
+        parts = load_macros()
+        return parts.card("Batch", "", parts.paragraphs([words]), parts.table(rows, 6))
 
 
 def run_batch(
@@ -142,8 +157,7 @@ def run_batch(
         beside[runs.members] |= runs.play(on_gpu[runs.members])
         sums[runs.members] = runs.sums
 
-    with ThreadPoolExecutor(workers) as pool:
-        list(pool.map(play_rest, groups))
+    map_threads(play_rest, groups, workers)
     recorded = slice(None) if checkpoints else slice(0)
     hitting, switching = sums[:, -1].T.copy()
     engine = _name_share(beside, "lanes", "runs")
@@ -284,8 +298,7 @@ class _Runs:
             learner = self.learners[i]
             view = type(learner) if learner.look is None else learner.view
             alike.setdefault((learner.domain, view, self.movement_of(learner)), []).append(int(i))
-        with ThreadPoolExecutor(self.workers) as pool:
-            list(pool.map(self._follow, alike.values()))
+        map_threads(self._follow, alike.values(), self.workers)
 
     def _follow(self, members: list[int]) -> None:
         """Play runs that share a view and a movement."""
@@ -308,8 +321,7 @@ class _Runs:
         """Play these runs, many at a time."""
         sets = number_equal([self.learners[i].domain for i in runs])
         pieces = [piece for number in np.unique(sets) for piece in self._cut_pieces(runs[sets == number])]
-        with ThreadPoolExecutor(self.workers) as pool:
-            list(pool.map(lambda piece: self._play_piece(*piece), pieces))
+        map_threads(lambda piece: self._play_piece(*piece), pieces, self.workers)
 
     def _cut_pieces(self, members: np.ndarray) -> Iterator[tuple[Any, tuple[Any, ...], np.ndarray]]:
         """Yield the work of these runs on one set in pieces: a kernel, what it is given, and its runs."""

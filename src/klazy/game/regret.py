@@ -13,6 +13,7 @@ from klazy.base.checks import FINITE, Array, InvalidInput, is_within, rows, vect
 from klazy.base.html import load_macros, show_card
 from klazy.base.options import explain_arguments
 from klazy.base.svg import draw_sparkline
+from klazy.base.tables import Tabular
 from klazy.costs import Costs, as_costs
 from klazy.game.game import count_axes
 from klazy.game.trace import Trace, check_trace
@@ -39,7 +40,7 @@ class Curves(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Regret:
+class Regret(Tabular):
     """A run against a comparator u: how much more the learner paid, and for what. :func:`regret` makes it.
 
     Parameters
@@ -83,17 +84,24 @@ class Regret:
         return f"Regret(total={self.total:.6g}, dynamic={self.dynamic:.6g}, switching={self.switching:.6g})"
 
     def __str__(self) -> str:
-        return "\n".join(f"{name:22}{getattr(self, name):14.7g}" for name in REGRET_PARTS)
+        return "\n".join(f"{name:22}{value:14.7g}" for name, value in self._parts.items())
 
     @show_card
     def _repr_html_(self) -> str:
         """Show the numbers in a notebook, with a small picture of the running sums."""
-        numbers = [{"": name, "value": getattr(self, name)} for name in REGRET_PARTS]
+        numbers = [{"": name, "value": value} for name, value in self._parts.items()]
         picture = ""
         if self.curves is not None:
             picture = draw_sparkline(self._running)
         parts = load_macros()
         return parts.card("Regret", "", parts.row(parts.table(numbers), picture))
+
+    def list_rows(self) -> list[dict[str, Any]]:
+        return [self._parts]
+
+    @property
+    def _parts(self) -> dict[str, float]:
+        return {name: getattr(self, name) for name in REGRET_PARTS}
 
     @property
     def _running(self) -> dict[str, Array]:

@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike
 
 from klazy.base.checks import Array, InvalidInput, instance, one_of, rows
 from klazy.base.options import explain_arguments
+from klazy.base.parallel import map_threads
 from klazy.costs import Costs, as_costs, rounds_of
 from klazy.game.game import Game, check_delays, check_family, check_player, count_workers, find_rows
 from klazy.game.plan import split_sequences
@@ -287,10 +288,7 @@ def run_many(
     # Python runs one thread at a time, so runs through `step` need processes.
     if (engine == "step" or not are_quick) and find_spec("joblib") is not None:
         return _run_in_processes(pairs, options, workers)
-    from concurrent.futures import ThreadPoolExecutor
-
-    with ThreadPoolExecutor(workers) as pool:
-        return list(pool.map(lambda pair: run(*pair, **options), pairs))
+    return map_threads(lambda pair: run(*pair, **options), pairs, workers)
 
 
 def _run_in_processes(pairs: list[Any], options: dict[str, Any], workers: int) -> list[Trace[Any]]:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import Any
 
 from numpy.typing import ArrayLike
 
 from klazy.base.checks import InvalidInput, check_flag, integer, positive
+from klazy.base.progress import show_progress
 from klazy.costs import Costs
 from klazy.families import LogWealth
 from klazy.game.game import Game
@@ -136,20 +138,35 @@ def offline_optimum(
         if game.x0 is not None and not domain.contains(game.x0):
             raise InvalidInput(f"x0 must be in the set with a {name}, got {game.x0.tolist()}.")
     found = None
-    if integers:
-        domain.check_whole()
-        found = whole_optimum(game, domain, None, limits, hold_first(game.costs.T, lead, game.x0))
-    if found is None and is_drifting:
-        found = drifted_optimum(game, domain, gap, budget, progress)
-    elif found is None:
-        found, _ = solve(Problem(game, domain, limits, lead), gap, budget, progress=progress)
+    with show_progress("finding the optimum") as shown:
+
+        def report(iteration: int, reached: float) -> None:
+            shown(*_describe_gap(reached, gap))
+            if progress is not None:
+                progress(iteration, reached)
+
         if integers:
-            found = whole_optimum(game, domain, found)
+            domain.check_whole()
+            found = whole_optimum(game, domain, None, limits, hold_first(game.costs.T, lead, game.x0))
+        if found is None and is_drifting:
+            found = drifted_optimum(game, domain, gap, budget, report)
+        elif found is None:
+            found, _ = solve(Problem(game, domain, limits, lead), gap, budget, progress=report)
+            if integers:
+                found = whole_optimum(game, domain, found)
     assert found is not None
     found = replace(found, movement=game.movement, x0=game.x0, columns=game.costs.columns)
     if found.gap > gap and not integers:
         raise GapNotReached(gap, found)
     return found
+
+
+def _describe_gap(reached: float, gap: float) -> tuple[float, str]:
+    """Return how far a gap is from 1 to the one asked for, in orders of magnitude, and the gap in words."""
+    share = 0.0
+    if gap < 1.0 and reached < 1.0:
+        share = min(math.log(max(reached, gap)) / math.log(gap), 1.0)
+    return share, f"gap {reached:.1g}"
 
 
 def find_obstacle(

@@ -7,12 +7,16 @@ import numpy as np
 
 from klazy import show
 from klazy.base.checks import Array
+from klazy.base.html import load_macros, show_card
+from klazy.base.svg import draw_sparkline
 from klazy.movement import Movement
 
 if TYPE_CHECKING:
     from klazy.show import Figure
 
 EPS = float(np.finfo(np.float64).eps)
+PAID = ("hitting", "switching", "cost", "lower_bound")
+DRAWN_COORDINATES = 3  # the most that a card draws
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -75,14 +79,26 @@ class Optimum:
 
     def __str__(self) -> str:
         T, d = self.u.shape
-        names = ("hitting", "switching", "cost", "lower_bound")
-        table = "\n".join(f"{name:12}{getattr(self, name):18.10g}" for name in names)
+        table = "\n".join(f"{name:12}{getattr(self, name):18.10g}" for name in PAID)
         moved = int((np.diff(self.u, axis=0) != 0.0).any(axis=1).sum())
         effort = f", {self.iterations} iterations" if self.iterations else ""
         return (
             f"offline optimum of {T} rounds in R^{d}, by {self.method}{effort}\n{table}\n"
             f"relative gap{self.gap:18.1e}\nmoves in {moved} of {T - 1} rounds"
         )
+
+    @show_card
+    def _repr_html_(self) -> str:
+        """Show the same in a notebook, with a small picture of a few coordinates."""
+        title, *_, moves = str(self).splitlines()
+        rows = [{"": name.replace("_", " "), "value": getattr(self, name)} for name in (*PAID, "gap")]
+        picture = ""
+        if self.u.shape[1] <= DRAWN_COORDINATES:
+            names = self.columns or [f"u{i + 1}" for i in range(self.u.shape[1])]
+            picture = draw_sparkline(dict(zip(names, self.u.T, strict=True)))
+        parts = load_macros()
+        words = parts.paragraphs([title, moves])
+        return parts.card("Optimum", "", words, parts.row(parts.table(rows), picture))
 
     def plot(self) -> "Figure":
         """Draw what it plays over the rounds.

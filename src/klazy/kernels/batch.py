@@ -15,6 +15,7 @@ from klazy.kernels.coded import fill_sigmas, next_sigma
 from klazy.kernels.lane import anywhere, load, peek, spread, store
 from klazy.kernels.register import REGISTER
 from klazy.kernels.round import count_phases, link_round, play_block
+from klazy.kernels.rules import describe_kernel
 from klazy.kernels.sequence import input1, input2, squared_norm
 from klazy.kernels.slots import IS_SHARED, MOVE_CODE, U_ROOM, Y_ROOM, D
 
@@ -96,6 +97,6 @@ def batch_kernel(set_code: int, rule: int, move: int, d: int, is_shared: bool) -
     """Make the kernel of runs of one rule on one set under one movement cost; see :func:`play_batch` for its arguments."""
     chosen = link_round(REGISTER, set_code, (rule,), d)
     chosen |= {"MOVE_CODE": move, "IS_SHARED": is_shared, "fill_sigmas": link(fill_sigmas, FLOAT)}
-    return compile_kernel(
-        play_batch, REGISTER, BATCH_SIGNATURE, (set_code, rule, move, d, int(is_shared)), **chosen
-    )
+    key = (set_code, rule, move, d, int(is_shared))
+    about = describe_kernel(rule, set_code)
+    return compile_kernel(play_batch, REGISTER, BATCH_SIGNATURE, key, about=about, **chosen)

@@ -16,9 +16,9 @@ import sys
 import time
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dis import get_instructions
-from functools import cache, wraps
+from functools import cache, partial, wraps
 from hashlib import sha256
 from inspect import signature as signature_of
 from itertools import count
@@ -39,6 +39,8 @@ from numba.core.registry import cpu_target
 from numba.extending import intrinsic
 
 from klazy.base.install import CACHE_REMEDY
+from klazy.base.parallel import map_threads
+from klazy.base.progress import show_progress
 from klazy.kernels import lane as words_of_float
 from klazy.kernels import slots
 from klazy.kernels.codes import constant_dim
@@ -278,9 +280,9 @@ def once(make: Callable[..., Any]) -> Any:
 
     A second copy, loaded from the cache that the first has just filled, would share its symbols and lose them with it. So
     ``make`` has no defaults: with and without one, two calls would have different keys. All large dimensions ``d`` share a
-    kernel: ``make`` gets 0 for them.
+    kernel: ``make`` gets 0 for them. After Ctrl-C a kernel is finished in the background, and the next call waits for it.
     """
-    made = cache(make)
+    made: dict[Any, Any] = {}
     names = list(signature_of(make).parameters)
 
     @wraps(make)
@@ -288,10 +290,16 @@ def once(make: Callable[..., Any]) -> Any:
         if "d" in names:
             at = names.index("d")
             key = (*key[:at], constant_dim(key[at]), *key[at + 1 :])
-        with _MAKING:
-            return made(*key)
+        if key not in made:
+            map_threads(fill, [key])
+        return made[key]
 
-    make_locked.cache_clear = made.cache_clear
+    def fill(key: tuple[Any, ...]) -> None:
+        with _MAKING:
+            if key not in made:
+                made[key] = make(*key)
+
+    make_locked.cache_clear = made.clear
     return make_locked
 
 
@@ -301,12 +309,14 @@ def compile_kernel(
     signature: Any,
     key: tuple[int, ...],
     *,
+    about: str = "a kernel, about 1 s, once",
     nogil: bool = True,
     **choices: Any,
 ) -> Any:
     """Link and compile ``template`` for one signature, and store it on disk under a name that carries ``key``.
 
-    Other threads run at the same time, unless ``nogil`` is False: then a call is one step for them.
+    People who wait for it are shown ``about``. Other threads run at the same time, unless ``nogil`` is False: then a call is
+    one step for them.
     """
     function = bind(template, lane, choices)
     name = "_".join(map(str, (template.__module__.rpartition(".")[2], template.__name__, *key)))
@@ -314,8 +324,9 @@ def compile_kernel(
     options = {"nogil": nogil, "no_cfunc_wrapper": True, "error_model": "numpy", "fastmath": _REORDERED}
     kernel = njit(**options, pipeline_class=_KernelCompiler)(function)
     if not config.DISABLE_JIT:
-        kernel._cache = _KernelCache(name)
-        with _collect_seldom():
+        with _collect_seldom(), ExitStack() as stack:
+            announce = partial(stack.enter_context, show_progress(f"compiling {about}", is_notice=True))
+            kernel._cache = _KernelCache(name, announce)
             kernel.compile(signature)
         kernel.disable_compile()
     return kernel
@@ -386,17 +397,19 @@ class _KernelCache(caching.NullCache):
     compiled anew and replaced. Where nothing can be written, or others can write, a kernel lives as long as its process.
     """
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, announce: Callable[[], object]) -> None:
         self._name = name
+        self._announce = announce
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
-        """Return the kernel, or None if it is missing, not readable, or damaged."""
+        """Return the kernel, or None if it is missing, not readable, or damaged: then say that it is compiled."""
         target_context.refresh()
         try:
             content = _verify_checksum(_read_trusted(self._find_path(sig, target_context.codegen())))
         except (OSError, RuntimeError):  # pathlib raises it where there is no home
-            return None
+            content = None
         if content is None:
+            self._announce()
             return None
         return CompileResult._rebuild(target_context, *pickle.loads(content))
 
@@ -450,14 +463,14 @@ def _read_trusted(path: Path) -> bytes:
 def _replace_file(path: Path, data: bytes) -> None:
     """Write a file in one step, also if several processes do so at once; one that fails leaves nothing behind."""
     make_cache_folder()
-    partial = path.with_name(f"{path.stem}.{uuid4().hex}.nbp")
+    unfinished = path.with_name(f"{path.stem}.{uuid4().hex}.nbp")
     try:
-        made = os.open(partial, os.O_CREAT | os.O_EXCL | os.O_WRONLY | getattr(os, "O_BINARY", 0), 0o644)
+        made = os.open(unfinished, os.O_CREAT | os.O_EXCL | os.O_WRONLY | getattr(os, "O_BINARY", 0), 0o644)
         with open(made, "wb") as file:
             file.write(data)
-        os.replace(partial, path)
+        os.replace(unfinished, path)
     except BaseException:
-        partial.unlink(missing_ok=True)
+        unfinished.unlink(missing_ok=True)
         raise
 
 
@@ -516,10 +529,10 @@ def clear_kernels() -> int:
         with suppress(FileNotFoundError):  # another process was quicker
             file.unlink()
             removed += 1
-    for partial in cache_folder().glob(f"{_KERNEL_FILES}.*.nbp"):  # A killed process leaves these behind.
+    for unfinished in cache_folder().glob(f"{_KERNEL_FILES}.*.nbp"):  # A killed process leaves these behind.
         with suppress(OSError):
-            if time.time() - partial.stat().st_mtime > _ABANDONED:
-                partial.unlink()
+            if time.time() - unfinished.stat().st_mtime > _ABANDONED:
+                unfinished.unlink()
     return removed
 
 

@@ -18,6 +18,8 @@ CAPPED_SIMPLEX = 4  # total, floor[d], cap[d]
 # A product: the number of parts, then (code, first coordinate, end, first parameter) of each, then their parameters
 PRODUCT = 5
 
+SET_NAMES = ("L2Ball", "L1Ball", "Box", "Simplex", "CappedSimplex", "Product")  # by their codes
+
 # how an ensemble finds its rate
 GIVEN_RATE = 0
 SELF_TUNED_RATE = 1

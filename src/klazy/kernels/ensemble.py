@@ -605,7 +605,8 @@ def ensemble_sequence_kernel(
     lane, chosen = choose_parts(set_code, rules, d, row_family, is_long)
     chosen |= {"IS_LINEAR": cost == codes.LINEAR, "reveal": link(COSTS[cost].reveal, FLOAT)}
     key = (set_code, cost, ALONE if row_family is None else row_family, d, int(is_long), *rules)
-    return compile_kernel(play_ensemble, lane, ENSEMBLE_SIGNATURE, key, **chosen)
+    about = describe_ensemble(set_code, row_family)
+    return compile_kernel(play_ensemble, lane, ENSEMBLE_SIGNATURE, key, about=about, **chosen)
 
 
 @once
@@ -615,7 +616,14 @@ def ensemble_update_kernel(
     """Make the kernel of one update, which no other thread sees half done."""
     lane, chosen = choose_parts(set_code, rules, d, row_family, is_long)
     key = (set_code, ALONE if row_family is None else row_family, d, int(is_long), *rules)
-    return compile_kernel(update_ensemble, lane, UPDATE_SIGNATURE, key, nogil=False, **chosen)
+    about = describe_ensemble(set_code, row_family)
+    return compile_kernel(update_ensemble, lane, UPDATE_SIGNATURE, key, about=about, nogil=False, **chosen)
+
+
+def describe_ensemble(set_code: int, row_family: int | None) -> str:
+    """Describe the kernel of an ensemble, or of ``auto``, to people who wait for it."""
+    name, seconds = ("an ensemble", 2) if row_family is None else ("auto", 5)
+    return f"{name} for {codes.SET_NAMES[set_code]}, about {seconds} s, once"
 
 
 def choose_parts(

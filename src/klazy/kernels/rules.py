@@ -576,6 +576,13 @@ RULES = {
     "fixed": Rule(thumb.stay, place=thumb.go_nowhere),
 }
 
+
+def describe_kernel(rule: int, set_code: int) -> str:
+    """Describe the kernel of a rule on a kind of set to people who wait for it."""
+    name = list(RULES)[rule].replace("_", "-")
+    return f"{name} for {codes.SET_NAMES[set_code]}, about 1 s, once"
+
+
 # Rules with a ``place`` come last, so that a kernel recognises them by their code.
 FIRST_PLACED = sum(rule.place is None for rule in RULES.values())
 

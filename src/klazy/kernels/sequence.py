@@ -17,7 +17,7 @@ from klazy.kernels.coded import energy_of, fill_sigmas, is_rooted
 from klazy.kernels.costs import COSTS, reward_moments
 from klazy.kernels.lane import exact
 from klazy.kernels.round import advance, link_round, play_round
-from klazy.kernels.rules import RULES
+from klazy.kernels.rules import RULES, describe_kernel
 from klazy.kernels.slots import *
 
 STRETCH = 64  # rounds whose sigmas are made before they are played, and whose roots and sums follow after
@@ -235,7 +235,10 @@ def sequence_kernel(set_code: int, cost: int, rule: int, d: int) -> Any:
     """Make the kernel that plays a whole sequence."""
     chosen = choose_rule(rule, d) | link_round(FLOAT, set_code, (rule,), d)
     chosen |= {"IS_LINEAR": cost == codes.LINEAR, "reveal": COSTS[cost].reveal}
-    return compile_kernel(play_sequence, FLOAT, RUN_SIGNATURE, (set_code, cost, rule, d), **chosen)
+    about = describe_kernel(rule, set_code)
+    return compile_kernel(
+        play_sequence, FLOAT, RUN_SIGNATURE, (set_code, cost, rule, d), about=about, **chosen
+    )
 
 
 @once
@@ -244,9 +247,9 @@ def update_kernel(set_code: int, rule: int, d: int, earns: bool) -> Any:
     chosen = choose_rule(rule, d) | link_round(FLOAT, set_code, (rule,), d)
     if earns:
         chosen |= {"TELLS_ROWS": True, "take_moments": reward_moments}
-    return compile_kernel(
-        update_run, FLOAT, UPDATE_SIGNATURE, (set_code, rule, d, int(earns)), nogil=False, **chosen
-    )
+    key = (set_code, rule, d, int(earns))
+    about = describe_kernel(rule, set_code)
+    return compile_kernel(update_run, FLOAT, UPDATE_SIGNATURE, key, about=about, nogil=False, **chosen)
 
 
 def choose_rule(rule: int, d: int) -> dict[str, Any]:

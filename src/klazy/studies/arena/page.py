@@ -1,7 +1,7 @@
 """The arena as words, figures and one HTML page."""
 
 import platform
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from klazy import show
@@ -51,24 +51,51 @@ def warn(found: Arena) -> list[str]:
     return texts
 
 
-def draw_figures(found: Arena) -> "dict[str, Figure]":
-    """Draw every figure of the page, by name."""
+LABEL = "cost above the optimum, best tuned contender = 1"
+
+
+def _draw_ratios(found: Arena) -> "Figure":
     rows = found.rank()
     ratios = {row["contender"]: (row["best_tuned"], row["low"], row["high"]) for row in rows}
     marked = [row["contender"] for row in rows if row["told"] in SELF_TUNING]
-    label = "cost above the optimum, best tuned contender = 1"
-    # By family, prices ascending within each.
+    return show.draw_ratios(ratios, LABEL, marked)
+
+
+def _draw_ranks(found: Arena) -> "Figure":
+    return show.draw_ranks(found.by_name(found.average_ranks), found.find_critical_difference())
+
+
+def _draw_pareto(found: Arena) -> "Figure":
+    return show.draw_pareto(*found.average_payments())
+
+
+def _draw_games(found: Arena) -> "Figure":
+    """Draw every game: by family, prices ascending within each."""
+    names = [row["contender"] for row in found.rank()]
     entries = [game.entry for game in found.games]
     families = list(dict.fromkeys(entry.family for entry in entries))
     order = sorted(
         range(len(entries)), key=lambda at: (families.index(entries[at].family), entries[at].price)
     )
-    values = found.ratios[order][:, [found.names.index(name) for name in ratios]]
+    values = found.ratios[order][:, [found.names.index(name) for name in names]]
+    return show.draw_matrix(values, names, [entries[at].family for at in order], LABEL)
+
+
+# The figures of the page, by name.
+FIGURES: "dict[str, Callable[[Arena], Figure]]" = {
+    "ratios": _draw_ratios,
+    "ranks": _draw_ranks,
+    "pareto": _draw_pareto,
+    "games": _draw_games,
+}
+
+
+def list_tables(found: Arena) -> dict[str, list[Row]]:
+    """Return the tables that papers need, by name."""
     return {
-        "ratios": show.draw_ratios(ratios, label, marked),
-        "ranks": show.draw_ranks(found.by_name(found.average_ranks), found.find_critical_difference()),
-        "pareto": show.draw_pareto(*found.average_payments()),
-        "games": show.draw_matrix(values, list(ratios), [entries[at].family for at in order], label),
+        "ranking": found.list_rows(),
+        "families": found.group("family"),
+        "worse-than-fixed": found.list_worse_than_fixed(),
     }
 
 
@@ -82,7 +109,7 @@ def make_arena_page(found: Arena, command: str) -> str:
         warnings=warn(found),
         answer=describe_ranking(found),
         ranking=shorten_ranking(found.rank()),
-        figures={name: make_svg(figure, name) for name, figure in draw_figures(found).items()},
+        figures={name: make_svg(draw(found), name) for name, draw in FIGURES.items()},
         worse=worse,
         worse_counts=list(_count_worse(found, worse)),
         content=CONTENT,

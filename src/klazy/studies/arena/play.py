@@ -19,6 +19,7 @@ import numpy as np
 from klazy.base.checks import Array, InvalidInput, integer, one_of
 from klazy.base.options import write_option
 from klazy.base.parallel import map_unordered
+from klazy.base.progress import show_progress
 from klazy.game.batch import run_batch
 from klazy.game.run import run
 from klazy.hindsight import offline_optimum
@@ -120,11 +121,12 @@ def play_suite(
         todo = [each for each in contenders if each.name not in done]
         if todo:
             tasks.append(GameTask(entry, todo, find_cache()))
-    with ResultWriter(store, make_value_rows) as writer:
+    with ResultWriter(store, make_value_rows) as writer, show_progress("playing games") as report_progress:
         for count, game in enumerate(map_unordered(play_game, tasks, jobs), start=1):
             for result in _list_values(game, own):
                 writer.add(result)
             played.setdefault(game.entry, game).outcomes.update(game.outcomes)
+            report_progress(count / len(tasks), f"{count} of {len(tasks)}")
             if progress is not None:
                 progress(count, len(tasks))
     games = [played[entry] for entry in entries]

@@ -3,15 +3,19 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from klazy.base.checks import Array
+from klazy.base.checks import Array, one_of
 from klazy.base.html import load_macros, show_card
+from klazy.base.tables import Tabular
 from klazy.studies.arena.suite import SUITE_VERSION, Entry, list_games
 from klazy.studies.contenders import FIXED, SELF_TUNING, TUNED, Contender
+
+if TYPE_CHECKING:
+    from klazy.show import Figure
 
 # This share of the spread of a game's costs is added to every cost above the optimum: ratios of less mean nothing.
 FLOOR = 1e-3
@@ -70,7 +74,7 @@ class PlayedGame(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Arena:
+class Arena(Tabular):
     """A played suite: the costs of each contender in every game. :func:`compare` and :func:`play_suite` make it.
 
     Parameters
@@ -393,6 +397,27 @@ class Arena:
             "worse_than_never_moving": self.list_worse_than_fixed(),
             "not_played": self.missing,
         }
+
+    def list_rows(self) -> list[Row]:
+        return self.rank()
+
+    def plot(self, kind: str = "ratios") -> "Figure":
+        """Draw the arena.
+
+        Parameters
+        ----------
+        kind : str, optional
+            ``"ratios"``: cost above the optimum, with intervals. ``"ranks"``: average ranks, and which may be luck.
+            ``"pareto"``: operating cost over switching cost. ``"games"``: every contender in every game.
+
+        Returns
+        -------
+        Figure
+            A matplotlib figure.
+        """
+        from klazy.studies.arena.page import FIGURES
+
+        return FIGURES[one_of(kind, "kind", tuple(FIGURES))](self)
 
     def __repr__(self) -> str:
         best = self.rank()[0]

@@ -9,6 +9,7 @@ from typing import Any
 
 from klazy.base.files import write_durably
 from klazy.base.html import render
+from klazy.base.tables import write_for_papers
 from klazy.studies.paper.claims import CLAIMS
 from klazy.studies.paper.definitions import PRESETS, PaperSettings
 from klazy.studies.paper.experiments import RESULTS
@@ -28,9 +29,16 @@ PRESET_NAMES = {
 def write_report(
     out: Path, stored: Mapping[tuple[str, str], Stored], settings: PaperSettings, command: str
 ) -> Path:
-    """Put sections together as ``report.html``, and write their figures, their tables, and ``results.parquet``."""
+    """Put sections together as ``report.html``, and write their figures, their tables, and ``results.parquet``.
+
+    Figures and tables of all sections are in the folders ``figures`` and ``tables`` too, for papers.
+    """
     for section in stored.values():
         section.write_files()
+        names = section.folder.parts[-2:]
+        figures = {"-".join((*names, name)): section.read_figure(name, "pdf") for name in section.figures}
+        tables = {"-".join((*names, name)): rows for name, rows in section.tables.items()}
+        write_for_papers(out, tables, figures)
     rows = collect_results(stored.values())
     if rows:
         import polars

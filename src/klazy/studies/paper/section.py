@@ -14,7 +14,7 @@ import numpy as np
 
 from klazy.base.checks import InvalidInput
 from klazy.base.html import load_environment
-from klazy.show.style import make_png, make_svg
+from klazy.show.style import make_pdf, make_png, make_svg
 from klazy.studies.results import hash_code, make_key
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ class Section:
     def draw(self, name: str, figure: "Figure", caption: str = "caption", /, **values: Any) -> None:
         """Add a figure and its caption, with ``values`` filled in."""
         self.captions[name] = fill(self.words[caption], **values)
-        forms = {"svg": make_svg(figure, name), "png": make_png(figure)}
+        forms = {"svg": make_svg(figure, name), "png": make_png(figure), "pdf": make_pdf(figure)}
         self.figures[name] = {form: b64encode(data).decode() for form, data in forms.items()}
 
     def tabulate(self, table: str, /, **columns: Any) -> list[Row]:
@@ -67,7 +67,7 @@ class Section:
 
 @dataclass(frozen=True)
 class Stored:
-    """A section that was stored, and the folder for its files. Figures are SVG and PNG, each in base 64."""
+    """A section that was stored, and the folder for its files. Figures are SVG, PNG and PDF, each in base 64."""
 
     folder: Path
     title: str
@@ -97,8 +97,8 @@ class Stored:
         folder.mkdir(parents=True)
         for name, rows in self.tables.items():
             polars.DataFrame(rows).write_parquet(folder / f"{name}.parquet")
-        for name, forms in self.figures.items():
-            for form in forms:
+        for name in self.figures:
+            for form in ("svg", "png"):
                 (folder / f"{name}.{form}").write_bytes(self.read_figure(name, form))
 
 

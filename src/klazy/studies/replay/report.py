@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
-from functools import cached_property
+from functools import cached_property, partial
 from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -17,6 +17,8 @@ import polars as pl
 from klazy.base.checks import InvalidInput, integer, one_of
 from klazy.base.files import write_durably
 from klazy.base.html import show_card
+from klazy.base.progress import show_progress
+from klazy.base.tables import Tabular
 from klazy.families import Family
 from klazy.live.agent import Agent
 from klazy.live.rows import NEXT_ROW, THIS_ROW, check_zeros
@@ -83,7 +85,7 @@ class Saving(NamedTuple):
 
 
 @dataclass(eq=False, repr=False)
-class Report:
+class Report(Tabular):
     """A trace replayed: what each contender paid on its second part, tuned on the first. :func:`replay` makes it.
 
     ``print`` it for the answer and a short table; a notebook shows the same as a card.
@@ -200,7 +202,11 @@ class Report:
     @cached_property
     def table(self) -> pl.DataFrame:
         """One row per contender, the best first, and the optimum at the end, with all digits."""
-        return pl.DataFrame(wording.tabulate_scores(self), infer_schema_length=None).drop("parameters")
+        return pl.DataFrame(self.list_rows(), infer_schema_length=None)
+
+    def list_rows(self) -> list[dict[str, Any]]:
+        rows = wording.tabulate_scores(self)
+        return [{name: cell for name, cell in row.items() if name != "parameters"} for row in rows]
 
     @cached_property
     def savings(self) -> dict[str, Saving]:
@@ -518,7 +524,6 @@ def replay(
     ('k-lazyGD', True)
     """
     _check_options(options)
-    report_progress = progress or (lambda fraction: None)
     if folds:
         integer(folds, "folds", "Leave it out for a single split.", least=2)
     has_rule = is_autoscaler(baseline)
@@ -533,19 +538,22 @@ def replay(
     check_plausible(source, setups[0])
     scoring.warn_of_numpy(source, setups[0])
     parts = len(setups) + (1 if folds else 0)
-    reports = [
-        _replay_once(source, setup, first, unit, scoring.scale_progress(report_progress, at, parts))
-        for at, setup in enumerate(setups)
-    ]
-    found = reports[len(reports) // 2]
+    with show_progress("replaying") as shown:
+        report_progress = progress or shown
+        reports = [
+            _replay_once(source, setup, first, unit, scoring.scale_progress(report_progress, at, parts))
+            for at, setup in enumerate(setups)
+        ]
+        found = reports[len(reports) // 2]
+        if folds:
+            report_folds = scoring.scale_progress(report_progress, parts - 1, parts)
+            found.folds = scoring.score_folds(source, found.setup, first, folds, report_folds)
+        report_progress(1.0)
     if len(reports) > 1:
         found.move_costs = reports
         found.notes.append(wording.describe_winners(reports))
     if folds:
-        report_folds = scoring.scale_progress(report_progress, parts - 1, parts)
-        found.folds = scoring.score_folds(source, found.setup, first, folds, report_folds)
         found.notes.append(wording.describe_folds(found))
-    report_progress(1.0)
     return found
 
 
@@ -584,8 +592,12 @@ def _open(
     order = list(range(source.dim))
     if set(decisions.columns) == set(source.columns):
         order = [decisions.columns.index(name) for name in source.columns]
-    source.read_baseline = lambda first, last: decisions.read(first, last)[:, order]
+    source.read_baseline = partial(_read_in_order, decisions, order)
     return source
+
+
+def _read_in_order(decisions: Source, order: list[int], first: int, last: int) -> np.ndarray:
+    return decisions.read(first, last)[:, order]
 
 
 def _replay_once(source: Source, setup: Setup, first: int, unit: str, report_progress: Progress) -> Report:

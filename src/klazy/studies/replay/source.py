@@ -330,6 +330,10 @@ class Source:
             raise InvalidInput(f"{data} cannot be read: {reason}.") from failed
         self._fill_gaps()
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what a pickle has: the numbers themselves, and not the file that they are in."""
+        return vars(self) | {"_values": np.array(self._values)}
+
     def _read_all(self, table: Table, data: Any, positive: bool) -> np.ndarray:
         """Parse and check all cells, and return the numbers as an array that is in a file."""
         # A file without a name, which lives as long as this object.

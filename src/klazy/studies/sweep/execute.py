@@ -3,6 +3,7 @@
 import json
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -11,9 +12,11 @@ from typing import TYPE_CHECKING, Any
 from klazy.base.checks import InvalidInput, integer
 from klazy.base.options import write_option
 from klazy.base.parallel import WorkerLost, Workers, open_workers
+from klazy.base.progress import show_progress
+from klazy.base.tables import Tabular
 from klazy.game.device import choose_device, name_device
 from klazy.studies.results import ResultStore, ResultWriter, load_rows
-from klazy.studies.sweep.frame import average_cells, make_run_frame
+from klazy.studies.sweep.frame import METRICS, average_cells, make_run_frame, summarize_cells
 from klazy.studies.sweep.player import TaskPlayer, TaskResult, fail_task, play_on_gpu, play_task
 from klazy.studies.sweep.study import Study
 from klazy.studies.sweep.tasks import Task, choose_runs, deal, halve, list_keys, list_tasks
@@ -21,49 +24,36 @@ from klazy.studies.sweep.tasks import Task, choose_runs, deal, halve, list_keys,
 if TYPE_CHECKING:
     import polars
 
+    from klazy.show import Figure
+
 STUDY = "study.json"
 Progress = Callable[[int, int, int], object]  # runs played, runs to play, learner-rounds played
 
 
-@dataclass(frozen=True, eq=False)
-class Sweep:
-    """A study that was played. :func:`sweep` makes it.
+@dataclass(frozen=True, eq=False, repr=False)
+class SweepRuns(Tabular):
+    """The runs of a sweep: by cell, as a figure, and as a frame. :func:`load_sweep` makes it.
+
+    ``runs["k"]`` and ``len(runs)`` are those of the frame, and packages that read Arrow tables, such as polars and DuckDB,
+    take it as one.
 
     Parameters
     ----------
-    study : Study
-        The study.
     rows : polars.DataFrame
-        Its runs, one row each.
-    computed : int
-        How many of them were played now.
-    reused : int
-        How many were found in the folder.
-    learner_rounds : int
-        How many rounds were played now, over all runs.
-    seconds : float
-        How long that took.
-    device : str, optional
-        The device, in words. Default: ``"cpu"``.
+        The runs, one row each.
+    metric : str
+        What is averaged if nothing else is named.
+
+    Examples
+    --------
+    >>> runs = SweepRuns(sweep(Study(scenarios=[{"recipe": "phases_of_length", "length": 5, "T": 100}],
+    ...                         learners=[{"rule": "KLazyGD", "sigma": 2.0, "k": [1, 5, 10]}]), jobs=1).rows, "cost")
+    >>> runs.cells().select("k", "mean").rows(), len(runs), runs["k"].max()
+    ([(1, 97.5), (5, 97.5), (10, 91.5)], 3, 10)
     """
 
-    study: Study
     rows: "polars.DataFrame"
-    computed: int
-    reused: int
-    learner_rounds: int
-    seconds: float
-    device: str = "cpu"
-
-    @property
-    def runs(self) -> int:
-        """The number of runs."""
-        return len(self.rows)
-
-    @property
-    def failed(self) -> int:
-        """The number of runs that failed; their rows have the error."""
-        return self.runs - self.rows["error"].null_count()
+    metric: str
 
     def cells(
         self, metric: str | None = None, *, relative_to: str | None = None, held_out: bool = False
@@ -73,7 +63,7 @@ class Sweep:
         Parameters
         ----------
         metric : str, optional
-            What to average. Default: the study's first metric.
+            What to average. Default: the first metric of the study, in a folder of the one played last.
         relative_to : str, optional
             A learner: give results in per cent of what it has, at its best for each setting. Default: plain numbers.
         held_out : bool, optional
@@ -90,7 +80,94 @@ class Sweep:
         ValueError
             If the metric or the learner is unknown, or was not computed.
         """
-        return average_cells(self.rows, metric or self.study.metrics[0], relative_to, held_out)
+        return average_cells(self.rows, metric or self.metric, relative_to, held_out)
+
+    def list_rows(self) -> list[dict[str, Any]]:
+        return summarize_cells(self.cells(), len(self.rows))
+
+    def plot(self, x: str | None = None, y: str | None = None, *, metric: str | None = None) -> "Figure":
+        """Draw the cells: lines over a parameter, or a heat map over two.
+
+        Parameters
+        ----------
+        x : str, optional
+            A parameter. Default: chosen from those that vary.
+        y : str, optional
+            A second one, for a heat map.
+        metric : str, optional
+            What to draw, as in :meth:`cells`.
+
+        Returns
+        -------
+        Figure
+            A matplotlib figure.
+
+        Raises
+        ------
+        ValueError
+            If nothing varies, or the parameter does not.
+        """
+        from klazy.studies.sweep.drawing import draw_cells
+
+        shown = metric or self.metric
+        for _, figure in draw_cells(self.cells(shown), shown.replace("_", " "), x, y):
+            return figure
+        raise InvalidInput("Nothing varies in these runs, so there is nothing to draw.")
+
+    def __getitem__(self, key: Any) -> Any:
+        return self.rows[key]
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __repr__(self) -> str:
+        return repr(self.rows)
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        """Let other packages read the runs as a frame."""
+        return self.rows.__arrow_c_stream__(requested_schema)
+
+
+@dataclass(frozen=True, eq=False)
+class Sweep(SweepRuns):
+    """A study that was played. :func:`sweep` makes it.
+
+    Parameters
+    ----------
+    rows : polars.DataFrame
+        Its runs, one row each.
+    metric : str
+        The study's first metric.
+    study : Study
+        The study.
+    computed : int
+        How many of them were played now.
+    reused : int
+        How many were found in the folder.
+    learner_rounds : int
+        How many rounds were played now, over all runs.
+    seconds : float
+        How long that took.
+    device : str, optional
+        The device, in words. Default: ``"cpu"``.
+    """
+
+    study: Study
+    computed: int
+    reused: int
+    learner_rounds: int
+    seconds: float
+    device: str = "cpu"
+
+    @property
+    def runs(self) -> int:
+        """The number of runs."""
+        return len(self.rows)
+
+    @property
+    def failed(self) -> int:
+        """The number of runs that failed; their rows have the error."""
+        return self.runs - self.rows["error"].null_count()
 
     def counts(self) -> dict[str, Any]:
         """Count what was done, as the command prints it with ``--json``.
@@ -184,18 +261,24 @@ def sweep(
         wanted = keys.filter(is_new)
     player = TaskPlayer(chosen, strict=asked == "cuda")
     done = learner_rounds = 0
-    with ResultWriter(store, partial(make_run_frame, keys=wanted)) as writer:
+    writer = ResultWriter(store, partial(make_run_frame, keys=wanted))
+    with writer, show_progress("sweeping") as report_progress:
         for task, result in _play(todo, player, backend, address, jobs):
             writer.add((task, result))
             done += len(task.team)
             learner_rounds += result.learner_rounds
+            rate = learner_rounds / (time.perf_counter() - started) / 1e6
+            report_progress(
+                done / len(wanted), f"{done:,} of {len(wanted):,} runs, {rate:,.1f}M learner-rounds/s"
+            )
             if progress is not None:
                 progress(done, len(wanted), learner_rounds)
     reused = len(keys) - len(wanted)
-    rows = load_sweep(store.folder) if store is not None and reused else writer.collect()
+    rows = load_sweep(store.folder).rows if store is not None and reused else writer.collect()
     seconds = time.perf_counter() - started
     where = _name_devices(player)
-    return Sweep(study, _order_rows(rows, keys), len(wanted), reused, learner_rounds, seconds, where)
+    found = _order_rows(rows, keys)
+    return Sweep(found, study.metrics[0], study, len(wanted), reused, learner_rounds, seconds, where)
 
 
 def _open_store(folder: Path, study: Study, keys: "polars.Series", retry_failed: bool) -> ResultStore:
@@ -246,7 +329,7 @@ def _play_by_workers(tasks: Sequence[Task], workers: Workers) -> Iterator[tuple[
             yield from _play_by_workers(half, workers)
 
 
-def load_sweep(folder: Path | str) -> "polars.DataFrame":
+def load_sweep(folder: Path | str) -> SweepRuns:
     """Load the runs of a sweep from its folder.
 
     You can also query the files with DuckDB: ``SELECT k, avg(total_regret) FROM 'folder/*.parquet' GROUP BY k``.
@@ -258,8 +341,8 @@ def load_sweep(folder: Path | str) -> "polars.DataFrame":
 
     Returns
     -------
-    polars.DataFrame
-        One row per run, of all studies, and versions of klazy, that were played into it.
+    SweepRuns
+        The runs of all studies, and versions of klazy, that were played into it; ``rows`` is their frame.
 
     Raises
     ------
@@ -271,7 +354,11 @@ def load_sweep(folder: Path | str) -> "polars.DataFrame":
         raise InvalidInput(
             f"{folder} has no runs. `klazy sweep study.toml --out {folder}` plays a study into it."
         )
-    return rows
+    metric = METRICS[0]
+    # A study of other modules is not read as a whole: that would import them.
+    with suppress(OSError, ValueError, LookupError):
+        metric = json.loads(Path(folder, STUDY).read_text(encoding="utf-8"))["metrics"][0]
+    return SweepRuns(rows, metric)
 
 
 def _order_rows(rows: "polars.DataFrame", keys: "polars.Series") -> "polars.DataFrame":
@@ -289,7 +376,7 @@ def load_study(folder: Path, *, trust: bool = False) -> "tuple[Study, polars.Dat
     except (OSError, ValueError, RecursionError) as failed:
         raise InvalidInput(f"{folder} has no study that can be read: {failed}. Play one into it.") from failed
     study = Study.from_file(data, file, trust=trust)
-    rows = load_sweep(folder)
+    rows = load_sweep(folder).rows
     found = _order_rows(rows, list_keys(list_tasks(study)))
     if not len(found):
         versions = ", ".join(rows["version"].unique().sort())
