@@ -102,7 +102,7 @@ def answer(found: "Report") -> list[str]:
 
 def _describe_savings(found: "Report") -> str:
     reference = found.reference
-    now = _name(found, reference.name)
+    now = name_now(found)
     verdict = judge(found)
     has_baseline = reference.name == BASELINE
     if verdict == "keep":
@@ -124,6 +124,28 @@ def _describe_savings(found: "Report") -> str:
     return f"You would have {verb} {' and '.join(parts)}, with {best}."
 
 
+def list_facts(found: "Report") -> dict[str, str]:
+    """List what the first screen of a report shows: each number with what it is, the saving first."""
+    best = found.best
+    now = name_now(found)
+    saving = found.savings[found.reference.name]
+    facts = {f"saved against {now}": _format_interval(found, saving.cost, saving.half)}
+    if saving.per_day is None:
+        facts["a round"] = _format(found, saving.per_round)
+    else:
+        facts["a day"] = _format(found, saving.per_day)
+        facts["a year, if it goes on like this"] = _format(found, float(f"{365.25 * saving.per_day:.3g}"))
+    if saving.share is not None:
+        facts[f"less than {now} paid"] = f"{saving.share:.1%}"
+    possible = 0.0
+    if found.optimum is not None:
+        possible = found.reference.cost - found.optimum.lower_bound
+    if possible > 0.0:
+        facts[f"of the {_format(found, possible)} that were possible"] = f"{saving.cost / possible:.0%}"
+    facts[f"moves in {found.rounds[1]} rounds"] = str(best.moves)
+    return facts
+
+
 def name_fixed(found: "Report") -> str:
     """Name what it means to play one decision: shares of wealth must be bought and sold to stay the same."""
     is_rebalanced = isinstance(found.setup.family, LogWealth)
@@ -134,12 +156,17 @@ def _name(found: "Report", contender: str) -> str:
     return "what you did until now" if contender == BASELINE else name_fixed(found)
 
 
+def name_now(found: "Report") -> str:
+    """Name the decisions that others are compared with."""
+    return _name(found, found.reference.name)
+
+
 def _capitalize(words: str) -> str:
     return words[0].upper() + words[1:]
 
 
-def _format(found: "Report", value: float) -> str:
-    return f"{format_amount(value)} {found.unit}".strip()
+def _format(found: "Report", value: float, digits: int = DIGITS) -> str:
+    return f"{format_amount(value, digits)} {found.unit}".strip()
 
 
 def _format_saving(found: "Report", saving: "Saving") -> str:
@@ -148,7 +175,14 @@ def _format_saving(found: "Report", saving: "Saving") -> str:
     rate = f"{_format(found, saving.per_round)} a round"
     if saving.per_day is not None:
         rate = f"{_format(found, saving.per_day)} a day"
-    return f"{_format(found, saving.cost)} +- {format_amount(saving.half, 2)} ({share}{rate})"
+    return f"{_format_interval(found, saving.cost, saving.half)} ({share}{rate})"
+
+
+def _format_interval(found: "Report", value: float, half: float) -> str:
+    """Write a number with half the width of its interval, in the same unit."""
+    factor, letter = _choose_unit(abs(value))
+    numbers = f"{format_amount(value / factor)} +- {format_amount(half / factor, 2)}"
+    return f"{numbers} {letter} {found.unit}".replace("  ", " ").strip()
 
 
 def _describe_laziness(found: "Report") -> str:
@@ -208,7 +242,7 @@ def _compare(found: "Report", score: Score, than: Score) -> str:
         return f"the same as {name}"
     share = f" ({abs(gain) / than.cost:.1%})" if than.cost > 0.0 and score.cost > 0.0 else ""
     word = "less" if gain > 0.0 else "more"
-    return f"{_format(found, abs(gain))} +- {format_amount(half, 2)}{share} {word} than {name}"
+    return f"{_format_interval(found, abs(gain), half)}{share} {word} than {name}"
 
 
 def format_contender(score: Score) -> str:
