@@ -13,6 +13,7 @@ from importlib.resources import files
 from importlib.util import find_spec
 from typing import Any
 
+from klazy.base.amounts import format_amount
 from klazy.base.install import explain_missing
 
 NUMERIC = re.compile(r"[-+]?[\d.,]+( ?[kMG%])?")
@@ -52,7 +53,12 @@ def load_environment() -> Any:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"number": format_number, "cell": _format_cell, "base64": _encode}
+    environment.filters |= {
+        "number": format_number,
+        "amount": format_amount,
+        "cell": _format_cell,
+        "base64": _encode,
+    }
     environment.tests["word"] = _is_word
     environment.globals |= {"style": _make_style, "script": read_static}
     environment.policies["json.dumps_kwargs"] = {"separators": (",", ":")}

@@ -41,11 +41,29 @@ class NeverMoving:
         return self.hitting + self.switching
 
     def add(self, row: Array) -> None:
-        """Add a row; one may carry the decision away, and coming back is charged."""
-        x = self._x
-        self.hitting += float(self._family.value(row, x))
-        back = x - self._family.drift(row, x)
-        self.switching += float(self._movement.weight * self._movement.distance(back))
+        """Add a row."""
+        hitting, switching = self._charge(row, self._x)
+        self.hitting += float(hitting)
+        self.switching += float(switching)
+
+    def charge(self, rows: Array) -> Array:
+        """Return what each of many rows costs, and coming back after it."""
+        hitting, switching = self._charge(rows, np.tile(self._x, (len(rows), 1)))
+        return hitting + switching
+
+    def _charge(self, rows: Array, x: Array) -> tuple[Array, Array]:
+        """Charge rows; one may carry the decision away, and coming back is charged."""
+        back = x - self._family.drift(rows, x)
+        return self._family.value(rows, x), self._movement.weight * self._movement.distance(back)
+
+
+def find_first_decision(store: Store, agent: int) -> Array | None:
+    """Return the decision with which an agent began; None if its first rounds are not in the store."""
+    first = store.read_snapshots(agent, "ORDER BY key LIMIT 1")[0]
+    if first.n > 0 or first.hitting != 0.0:
+        return None
+    start = json.loads(first.about)
+    return np.array(start["guarded"]["x"] if "guarded" in start else start["state"]["x"])
 
 
 class Tally:
@@ -77,12 +95,9 @@ class Tally:
         self._seen: tuple[int, int] | None = None
         self._fixed: NeverMoving | None = None
         self._fixed_n = 0
-        first = store.read_snapshots(self._agent, "ORDER BY key LIMIT 1")[0]
-        is_whole = first.n == 0 and first.hitting == 0.0
-        if self._spec.costs is not None and is_whole:
-            start = json.loads(first.about)
-            x = start["guarded"]["x"] if "guarded" in start else start["state"]["x"]
-            self._fixed = NeverMoving(self._learner, self._spec, np.array(x))
+        first = find_first_decision(store, self._agent)
+        if self._spec.costs is not None and first is not None:
+            self._fixed = NeverMoving(self._learner, self._spec, first)
 
     @property
     def decision(self) -> dict[str, float]:

@@ -100,8 +100,7 @@ class Reader:
         self, grant: Grant, after: str, limit: int, describe: Callable[[str], dict[str, Any]]
     ) -> Page:
         """Describe a page of the agents that the holder of a token may see, by name."""
-        agents = self.read(lambda store: store.list_agents())
-        names = sorted(agent.name for agent in agents if grant.allows("reader", agent.name))
+        names = self.find_names(grant)
         later = [name for name in names if name > after]
         shown: list[dict[str, Any]] = []
         until = monotonic() + LIST_SECONDS
@@ -111,6 +110,21 @@ class Reader:
                 break
         following = later[len(shown) - 1] if len(later) > len(shown) else None
         return Page(len(names), shown, following)
+
+    def find_names(self, grant: Grant, search: str = "", order: str = "name") -> list[str]:
+        """Return the names of the agents that the holder of a token may see, in an order of the page of all agents."""
+        wanted = search.casefold()
+        found = [
+            (name, t, at)
+            for name, t, at in self.read(lambda store: store.list_latest())
+            if wanted in name.casefold() and grant.allows("reader", name)
+        ]
+        found.sort()
+        if order == "rounds":
+            found.sort(key=lambda agent: -agent[1])
+        elif order != "name":
+            found.sort(key=lambda agent: agent[2] or 0.0, reverse=order == "latest")
+        return [name for name, _, _ in found]
 
     def read_rounds(self, name: str, last: int) -> list[Row]:
         """Return the last rounds, the oldest first, or fewer if they are large; freezes and other changes are left out."""

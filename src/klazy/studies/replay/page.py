@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from klazy import show
+from klazy.base.amounts import format_amount
 from klazy.base.charts import Curve, make_chart
 from klazy.base.checks import Array, InvalidInput
 from klazy.base.html import load_macros, render
@@ -21,7 +22,6 @@ from klazy.studies.replay.source import DAY_SECONDS, to_datetime
 from klazy.studies.replay.wording import (
     add_unit,
     answer,
-    format_amount,
     format_parameters,
     judge,
     list_facts,

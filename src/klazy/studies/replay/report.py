@@ -375,6 +375,7 @@ class Report:
     def _describe_origin(self, score: Score, at: str) -> dict[str, Any]:
         """Describe where an agent comes from, as plain values."""
         first, last = self.span
+        gain, half = score.compare(self.score(FIXED))
         origin: dict[str, Any] = {
             "trace": self.source.title,
             "contender": score.name,
@@ -387,6 +388,7 @@ class Report:
             "fixed": self.score(FIXED).cost,
             "fixed_decision": self.score(FIXED).points[0].tolist(),
             "unit": self.unit,
+            "promised": {"rounds": self.rounds[1], "saved": gain, "half": half},
         }
         if self.source.time is not None:
             steps = self.source.find_steps()

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from klazy.base.amounts import DIGITS, choose_unit, count_tens, format_amount
 from klazy.families import LogWealth, Rewards
 from klazy.studies.contenders import FIXED
 from klazy.studies.replay.scoring import BASELINE, OPTIMUM
@@ -23,9 +24,7 @@ SHORT_MEMORY = 50
 ALIKE = 0.5
 # Nothing lasting changes if the fixed point is this near to the best, relative to its cost.
 STEADY = 0.01
-UNITS = ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"))
-# Digits of a usual number of a column, and of one where fewer would show two different numbers alike.
-DIGITS = 4
+# Digits of a number of a column where fewer would show two different numbers alike.
 MOST_DIGITS = 6
 # The end of a sentence about a difference that the data do not decide.
 UNCERTAIN = "which is within the margin of error"
@@ -38,43 +37,19 @@ COST_HEADINGS = {
 }
 
 
-def format_amount(value: float, digits: int = DIGITS) -> str:
-    """Write a number with a few digits, and millions as ``M``.
-
-    >>> format_amount(1306930.0), format_amount(663.648), format_amount(0.00039), format_amount(-12.0)
-    ('1.307 M', '663.6', '0.00039', '-12')
-    """
-    factor, letter = _choose_unit(abs(value))
-    scaled = value / factor
-    if 0.0 < abs(scaled) < 1e-4:
-        return f"{scaled:.{digits - 1}g}"
-    places = max(0, digits - 1 - _count_tens(scaled))
-    # Adding zero makes a zero positive.
-    text = np.format_float_positional(round(scaled, places) + 0.0, trim="-")
-    return f"{text} {letter}".strip()
-
-
 def format_column(values: Sequence[float | None]) -> list[str]:
     """Write numbers in one unit, all with as many decimals; None is left empty."""
     known = np.array([value for value in values if value is not None], dtype=np.float64)
     sizes = np.abs(known[known != 0.0])
     usual = float(np.median(sizes)) if len(sizes) else 1.0
-    factor, letter = _choose_unit(usual)
-    tens = _count_tens(usual / factor)
+    factor, letter = choose_unit(usual)
+    tens = count_tens(usual / factor)
     scaled = known / factor
     places = max(0, DIGITS - 1 - tens)
     distinct = len(np.unique(np.round(scaled, 12)))
     while tens + 1 + places < MOST_DIGITS and len(np.unique(np.round(scaled, places))) < distinct:
         places += 1
     return ["" if value is None else f"{value / factor:.{places}f} {letter}".strip() for value in values]
-
-
-def _choose_unit(size: float) -> tuple[float, str]:
-    return next((unit for unit in UNITS if size >= unit[0]), (1.0, ""))
-
-
-def _count_tens(value: float) -> int:
-    return int(np.floor(np.log10(abs(value)))) if value != 0.0 else 0
 
 
 def judge(found: "Report") -> str:
@@ -180,7 +155,7 @@ def _format_saving(found: "Report", saving: "Saving") -> str:
 
 def _format_interval(found: "Report", value: float, half: float) -> str:
     """Write a number with half the width of its interval, in the same unit."""
-    factor, letter = _choose_unit(abs(value))
+    factor, letter = choose_unit(abs(value))
     numbers = f"{format_amount(value / factor)} +- {format_amount(half / factor, 2)}"
     return f"{numbers} {letter} {found.unit}".replace("  ", " ").strip()
 
