@@ -229,8 +229,7 @@ def _judge_state(service: Service, about: dict[str, Any], rounds: list[Row]) -> 
     came = np.array([row.at for row in rounds if row.at is not None])
     if len(came) and time() - came[-1] > max(IDLE_SECONDS, IDLE_STEPS * _find_step(came)):
         return "idle", "amber"
-    acted = (rounds[-1].guards or "").split(", ") if rounds else []
-    if any(guard not in SHAPING for guard in acted if guard):
+    if rounds and _list_holding(rounds[-1].guards or ""):
         return "held", "blue"
     return ("ok", "green") if rounds else ("new", "blue")
 
@@ -283,7 +282,7 @@ def _gather_agent(service: Service, name: str, asked: dict[str, str | None]) -> 
         "promise": promise,
         "unit": (timeline.spec.origin or {}).get("unit", ""),
         "compared": compared,
-        "events": _list_events(reader, name, shown),
+        "events": _list_events(reader, name, timeline, shown),
         "rounds": latest[: -LISTED_ROUNDS - 1 : -1],
         "format_time": format_time,
     }
@@ -403,17 +402,23 @@ def _name_span(seconds: int) -> str:
     return name if count == 1 else f"{count} {name}s"
 
 
-def _list_events(reader: Reader, name: str, shown: Rounds) -> list[dict[str, Any]]:
+def _list_events(reader: Reader, name: str, timeline: Timeline, shown: Rounds) -> list[dict[str, Any]]:
     """List freezes and other changes, and when guards held decisions back, the latest first."""
     events = reader.read_changes(name, LISTED_CHANGES)
-    acted = np.array([", ".join(g for g in each.split(", ") if g not in SHAPING) for each in shown.guards])
-    begins = np.flatnonzero(np.append(True, acted[1:] != acted[:-1])) if len(acted) else []
-    ends = np.append(begins[1:], len(acted))
+    begins = np.flatnonzero(np.diff(shown.guards, prepend=-1))
+    ends = np.append(begins[1:], len(shown.guards))
+    held = [_list_holding(acted) for acted in timeline.guards]
     for first, end in list(zip(begins, ends, strict=True))[-3 * LISTED_CHANGES :]:
-        if acted[first] and acted[first] != "frozen":
+        acted = held[shown.guards[first]]
+        if acted:
             count = end - first
-            note = f"{acted[first]}, {count} round{'' if count == 1 else 's'}"
+            note = f"{', '.join(acted)}, {count} round{'' if count == 1 else 's'}"
             at = format_time(float(shown.time[first]), "seconds")
             events.append({"t": "", "time": at, "change": "held by guards", "note": note})
     events.sort(key=lambda event: parse_time(event["time"]) or 0, reverse=True)
     return events[:LISTED_CHANGES]
+
+
+def _list_holding(acted: str) -> list[str]:
+    """Return which of the guards that acted hold a decision back, apart from a freeze, which is an event of its own."""
+    return [guard for guard in acted.split(", ") if guard and guard not in (*SHAPING, "frozen")]

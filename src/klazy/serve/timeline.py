@@ -15,7 +15,7 @@ from klazy.live.store import Store
 from klazy.live.tally import NeverMoving, find_first_decision
 
 # Records that are read at a look: those that are new, and this many of the older ones.
-LOOK_RECORDS = 150_000
+LOOK_RECORDS = 100_000
 # Numbers that a timeline holds at most; the oldest rounds are not shown.
 MOST_NUMBERS = 20_000_000
 TIMELINES = 8
@@ -65,6 +65,7 @@ class Timeline:
         self._begin(store)
 
     def _begin(self, store: Store) -> None:
+        self._acted: dict[str, int] = {}
         self._seen = store.find_last_record(self._agent)
         self._low = self._high = 0 if self._seen is None else self._seen[0] + 1
         self._parts: list[Rounds] = []
@@ -92,7 +93,8 @@ class Timeline:
             self._parts.insert(0, self._read(store, low, self._low))
             self._low = low
         self.is_whole = self._low == 0
-        self._parts = [Rounds(*map(np.concatenate, zip(*self._parts, strict=True)))]
+        if len(self._parts) > 1:
+            self._parts = [Rounds(*map(np.concatenate, zip(*self._parts, strict=True)))]
         return self._parts[0]
 
     def _read(self, store: Store, first: int, end: int) -> Rounds:
@@ -105,10 +107,15 @@ class Timeline:
         fixed = np.full(len(at), np.nan)
         if self._fixed is not None and len(at):
             fixed = np.nan_to_num(self._fixed.charge(rows))
-        held = np.array([each or "" for each in guards], dtype=object)
-        return Rounds(
-            find_times(ids, at), x, rows, np.array(hitting, float), np.array(switching, float), fixed, held
-        )
+        acted = [self._acted.setdefault(each or "", len(self._acted)) for each in guards]
+        times = find_times(ids, at)
+        costs = np.array([hitting, switching], dtype=np.float64)
+        return Rounds(times, x, rows, *costs, fixed, np.array(acted, dtype=np.int64))
+
+    @property
+    def guards(self) -> list[str]:
+        """What guards acted in a round, by the number that stands for it."""
+        return list(self._acted)
 
     def _read_rows(self, texts: Sequence[str | None]) -> Array:
         """Return the numbers of rows; those of a round without a row are not numbers."""
