@@ -4,6 +4,7 @@ import json
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -45,11 +46,11 @@ def summarize(store: Store, agent: AgentRow) -> dict[str, Any]:
     snapshot = store.read_last_snapshot(agent.id)
     about = json.loads(snapshot.about)
     guarded = about.get("guarded")
-    configuration = json.loads(agent.configuration)
+    learner, engine = _describe_configuration(agent.configuration)
     found = {
         "name": agent.name,
-        "learner": _describe_learner(configuration["learner"]),
-        "engine": configuration["engine"],
+        "learner": learner,
+        "engine": engine,
         "created": format_time(agent.at, "seconds"),
         "rounds": snapshot.t - 1,
         "last": None,
@@ -77,12 +78,16 @@ def summarize(store: Store, agent: AgentRow) -> dict[str, Any]:
     return found
 
 
-def _describe_learner(about: dict[str, Any]) -> str:
-    """Write a learner, or why it is not known here: one that cannot be built must not hide the other agents."""
+# Many agents are alike, and it takes long to build a large learner.
+@lru_cache(256)
+def _describe_configuration(configuration: str) -> tuple[str, str]:
+    """Write a learner, or why it is not known here: one that cannot be built must not hide the other agents; and the engine."""
+    found = json.loads(configuration)
+    about = found["learner"]
     try:
-        return repr(Learner.from_dict(about))
+        return repr(Learner.from_dict(about)), found["engine"]
     except ValueError as failed:
-        return f"{about['class']}: {failed}"
+        return f"{about['class']}: {failed}", found["engine"]
 
 
 def describe_agent(agent: StoredAgent) -> dict[str, Any]:

@@ -210,7 +210,11 @@ def _gather_card(service: Service, name: str) -> dict[str, Any]:
 
 def _measure_saved(reader: Reader, name: str, rounds: list[Row]) -> float | None:
     """Return which share of the costs of these rounds was saved against staying where they began."""
-    learner, spec = reader.read_spec(name)
+    try:
+        learner, spec = reader.read_spec(name)
+    except InvalidInput:
+        # A learner that is not known here must not hide the other agents.
+        return None
     if spec.costs is None or len(rounds) < 2 or any(row.row is None for row in rounds):
         return None
     rows = np.array([parse_row(row.row or "") for row in rounds[1:]])

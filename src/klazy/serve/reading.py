@@ -4,6 +4,7 @@ import asyncio
 import json
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import lru_cache
 from threading import Lock
 from time import monotonic
 from typing import Any, NamedTuple, TypeVar
@@ -92,9 +93,7 @@ class Reader:
 
     def read_spec(self, name: str) -> tuple[Learner[Any], RowSpec]:
         """Return an agent's learner, and the costs and the names of its rows."""
-        about = json.loads(self.read_agent(name, lambda _, agent: agent.configuration))
-        learner = Learner.from_dict(about["learner"])
-        return learner, RowSpec.from_dict(learner, about)
+        return _build_spec(self.read_agent(name, lambda _, agent: agent.configuration))
 
     def list_page(
         self, grant: Grant, after: str, limit: int, describe: Callable[[str], dict[str, Any]]
@@ -158,6 +157,14 @@ class Reader:
         finally:
             if with_optimum:
                 self._busy.release()
+
+
+# Many agents are alike, and it takes long to build a large learner.
+@lru_cache(256)
+def _build_spec(configuration: str) -> tuple[Learner[Any], RowSpec]:
+    about = json.loads(configuration)
+    learner = Learner.from_dict(about["learner"])
+    return learner, RowSpec.from_dict(learner, about)
 
 
 def _compare(learner: Any, spec: RowSpec, rounds: list[Row], with_optimum: bool) -> dict[str, Any]:
