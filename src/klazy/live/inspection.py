@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from itertools import chain
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from klazy.base.install import make_missing
@@ -46,7 +47,9 @@ def summarize(store: Store, agent: AgentRow) -> dict[str, Any]:
     snapshot = store.read_last_snapshot(agent.id)
     about = json.loads(snapshot.about)
     guarded = about.get("guarded")
-    learner, engine = _describe_configuration(agent.configuration)
+    learner, engine = _read_configuration(agent.configuration)
+    if isinstance(learner, Learner):
+        learner = learner.describe(SimpleNamespace(**about["state"]))
     found = {
         "name": agent.name,
         "learner": learner,
@@ -80,12 +83,12 @@ def summarize(store: Store, agent: AgentRow) -> dict[str, Any]:
 
 # Many agents are alike, and it takes long to build a large learner.
 @lru_cache(256)
-def _describe_configuration(configuration: str) -> tuple[str, str]:
-    """Write a learner, or why it is not known here: one that cannot be built must not hide the other agents; and the engine."""
+def _read_configuration(configuration: str) -> tuple[Learner[Any] | str, str]:
+    """Return the engine and the learner, or why that is not known here: it must not hide the other agents."""
     found = json.loads(configuration)
     about = found["learner"]
     try:
-        return repr(Learner.from_dict(about)), found["engine"]
+        return Learner.from_dict(about), found["engine"]
     except ValueError as failed:
         return f"{about['class']}: {failed}", found["engine"]
 
