@@ -195,6 +195,20 @@ def test_another_site_can_press_no_button(served):
     assert re.search("default-src 'none'.*frame-ancestors 'none'", headers["content-security-policy"])
 
 
+def test_a_page_says_when_an_agent_saves_less_than_was_promised(served, page, tmp_path):
+    for name, saved, alerts in (("less", 1000.0, 1), ("more", 1.0, 0), ("odd", "much", 0)):
+        origin = {"promised": {"rounds": 10, "saved": saved, "half": 20.0}, "unit": "EUR"}
+        emitted = kl.Agent(kl.GD(kl.Box(0, 9), 5.0), costs=kl.Pinball(), engine="step", origin=origin)
+        emitted.save(tmp_path / "agent.json")
+        agent = served.client().agent(name, tmp_path / "agent.json")
+        for _ in range(5):
+            agent.observe([4.0])
+        page.goto(f"{served.url}/page/{name}")
+        assert page.locator("#promise .alert").count() == alerts
+        assert page.locator("#chart-saved .area").count() == (name != "odd")
+        agent.delete("done")
+
+
 def test_scripts_come_from_the_service_alone_and_none_is_within_a_page(served):
     headers = httpx.get(served.url + "/klazy.js").headers
     assert headers["content-type"].startswith("text/javascript")
@@ -209,15 +223,14 @@ def test_scripts_come_from_the_service_alone_and_none_is_within_a_page(served):
     assert not re.search(r"\son\w+=|\sstyle=", answer.text.split("<main>")[1])
 
 
-def test_a_timeline_reads_what_is_new_and_then_what_is_old(tmp_path, monkeypatch):
+def test_a_timeline_reads_what_is_new_and_then_what_is_old(place, monkeypatch):
     monkeypatch.setattr("klazy.serve.timeline.LOOK_RECORDS", 25)
-    file = tmp_path / "decisions.db"
     agent = kl.Agent.open(
-        file, kl.Agent(kl.GD(kl.Box(0, 9), 5.0), costs=kl.Pinball(2.0), columns=["a"]), name="one"
+        place, kl.Agent(kl.GD(kl.Box(0, 9), 5.0), costs=kl.Pinball(2.0), columns=["a"]), name="one"
     )
     for i in range(60):
         agent.observe({"a": i % 7}, id=f"2026-03-01T{i // 60:02}:{i % 60:02}")
-    store = open_store(file, read_only=True)
+    store = open_store(place, read_only=True)
     timeline = Timeline(store, store.find_agent("one"))
     counts = [len(timeline.look(store).time) for _ in range(3)]
     assert counts == [25, 50, 60]
@@ -230,6 +243,7 @@ def test_a_timeline_reads_what_is_new_and_then_what_is_old(tmp_path, monkeypatch
     # Never moving from zero costs twice each demand.
     assert rounds.fixed.tolist() == (2.0 * rounds.row[:, 0]).tolist()
     store.close()
+    agent.close()
 
 
 def test_what_a_replay_promises_covers_what_comes():

@@ -1383,6 +1383,8 @@ class TestTheCommand:
         best = report.scores[0]
         assert text.splitlines()[-1].endswith(f"On the rows after it, it pays the same {best.cost!r}.")
         agent = kl.Agent.load(tmp_path / "agent.json")
+        gain, half = best.compare(report.score("fixed"))
+        assert agent.origin["promised"] == {"rounds": 400, "saved": gain, "half": half}
         for row in g[400:]:
             agent.observe(row)
         assert agent.hitting + agent.switching == best.cost

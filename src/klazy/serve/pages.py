@@ -284,12 +284,17 @@ def _gather_agent(service: Service, name: str, asked: dict[str, str | None]) -> 
         "played": len(rounds.time),
         "saved": None if np.isnan(saved) else saved,
         "promise": promise,
-        "unit": (timeline.spec.origin or {}).get("unit", ""),
+        "unit": _read_unit(timeline),
         "compared": compared,
         "events": _list_events(reader, name, timeline, shown),
         "rounds": latest[: -LISTED_ROUNDS - 1 : -1],
         "format_time": format_time,
     }
+
+
+def _read_unit(timeline: Timeline) -> str:
+    """Return the unit of costs, if a replay noted one."""
+    return str((timeline.spec.origin or {}).get("unit", ""))
 
 
 def _choose_range(rounds: Rounds) -> str:
@@ -325,7 +330,7 @@ def _list_charts(
 ) -> dict[str, dict[str, Any]]:
     """Make the charts of an agent: decisions, what they saved, and what they cost."""
     domain = timeline.learner.domain
-    unit = (timeline.spec.origin or {}).get("unit", "")
+    unit = _read_unit(timeline)
     axis: dict[str, Any] = {"time": True, "xlabel": "time", "sync": "agent"}
     curves = []
     stacked = isinstance(domain, Simplex | CappedSimplex)

@@ -182,9 +182,14 @@ def _parse_date(id: str) -> float:
 
 def find_promise(spec: RowSpec, counts: Array) -> tuple[Array, Array] | None:
     """Return what a replay promised to save against never moving in so many rounds, and half the interval's width."""
-    promised: dict[str, Any] | None = (spec.origin or {}).get("promised")
-    if not promised:
+    promised: Any = (spec.origin or {}).get("promised")
+    try:
+        rounds, saved, half = (float(promised[name]) for name in ("rounds", "saved", "half"))
+    except (KeyError, TypeError, ValueError):
+        # An origin is a note, which anyone may have written.
+        return None
+    if rounds <= 0.0:
         return None
     # The sum of later rounds varies as the rounds do, and the mean that is promised is not exact either.
-    shares = counts / promised["rounds"]
-    return promised["saved"] * shares, promised["half"] * np.sqrt(shares * (1.0 + shares))
+    shares = counts / rounds
+    return saved * shares, half * np.sqrt(shares * (1.0 + shares))
