@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 import klazy as kl
 from cases import costs_of, gradients, leading
 from klazy.kernels.layout import find_missing_part
+from klazy.learners.reluctant import Reluctant
 
 JIT_OFF = os.environ.get("NUMBA_DISABLE_JIT") == "1"
 BALL = kl.L2Ball(5)
@@ -246,18 +247,18 @@ def test_it_says_whom_it_follows_and_what_a_change_would_take():
     for _ in range(3):
         agent.update([1.0])
     words = str(agent.explain())
-    first, second = [expert.write_without("domain") for expert in learner.experts]
-    assert f"It follows expert 1 of 2, {first}, since round 1." in words
+    first, second = (expert.describe() for expert in learner.experts)
+    assert f"It follows expert 1 of 2 ({first}) since round 1." in words
     needed = 3 * 2.0 + 2.0 + 0.25 * np.sqrt(3 * 4.0)  # behind, the way, the caution
     assert learner.evidence(agent.state)[1] == pytest.approx(needed)
     assert (
-        f"changes to expert 2, {second}, once that one has cost {needed:.4g} less than expert 1 from now on;"
+        f"changes to expert 2 ({second}) once that one has cost {needed:.4g} less than expert 1 from now on;"
         in words
     )
     assert "so far it has cost 6 more, movement included." in words
     for _ in range(12):
         agent.update([-1.0])
-    assert f"follows expert 2 of 2, {second}, since round {agent.state.since}." in str(agent.explain())
+    assert f"follows expert 2 of 2 ({second}) since round {agent.state.since}." in str(agent.explain())
 
 
 def test_it_says_when_its_guard_acts():
@@ -270,7 +271,20 @@ def test_it_says_when_its_guard_acts():
 
 
 def test_a_repr_counts_experts_where_there_are_many():
-    text = repr(kl.auto(kl.Simplex(3), kl.TVMovement(1.0)))
-    assert len(text) < 300
-    assert text.startswith("Leader(experts=(Reluctant(")
-    assert ": 155 in all)" in text
+    text = repr(kl.auto(kl.Simplex(3), kl.TVMovement(2.0)))
+    experts = "<155: Reluctant, Seasonal, Autoregressive>"
+    assert text == f"Leader(experts={experts}, movement=TVMovement(weight=2.0))"
+
+
+def test_a_learner_is_described_in_a_few_words_and_in_full_on_request():
+    learner = kl.auto(kl.Simplex(3), kl.TVMovement(1.0))
+    agent = kl.Agent(learner, engine="step")
+    agent.update([1.0, 0.0, 0.5])
+    words = learner.describe(agent.state)
+    assert words.startswith("auto: 155 experts; now follows: looks back ")
+    assert len(words) < 100
+    few = learner.replace(experts=learner.experts[:2])
+    assert eval(few.to_text(), vars(kl) | vars(kl.contrib)) == few
+    assert learner.to_text().count("Reluctant(") == sum(
+        isinstance(each, Reluctant) for each in learner.experts
+    )

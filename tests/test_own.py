@@ -103,7 +103,7 @@ def test_an_agent_of_unknown_classes_hides_no_other(folder):
     listed = call_klazy("agents", "decisions.db", folder=folder)
     assert listed.status == 0
     assert f"theirs.Half: {UNKNOWN} {REMEDY}" in listed.stdout
-    assert "GD(domain=Box" in listed.stdout
+    assert "GD(sigma=" in listed.stdout
     checked = call_klazy("check", "decisions.db", folder=folder)
     assert checked.status == 1
     assert f"theirs: {UNKNOWN} {REMEDY}\n" in checked.stdout

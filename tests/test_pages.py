@@ -8,7 +8,13 @@ import numpy as np
 import pytest
 
 import klazy as kl
-from klazy.base.svg import draw_chart
+from klazy.base.amounts import format_amount
+from klazy.base.charts import thin
+from klazy.live.rows import RowSpec
+from klazy.live.store import open_store
+from klazy.serve import pages
+from klazy.serve.timeline import Timeline, find_promise
+from looks import look_at, watch
 from served import run_service
 
 NAMES = ["amsterdam", "dublin", "paris", "frankfurt", "<b>milan</b>"]
@@ -37,15 +43,7 @@ def page(served, browser):
     """A browser that has logged in; whatever goes wrong there, or is asked of others, is in ``page.wrong``."""
     context = browser.new_context()
     page = context.new_page()
-    page.wrong = []
-    page.on(
-        "request",
-        lambda request: (
-            None if request.url.startswith((served.url, "data:")) else page.wrong.append(request.url)
-        ),
-    )
-    page.on("pageerror", lambda error: page.wrong.append(str(error)))
-    page.on("console", lambda message: page.wrong.append(message.text) if message.type == "error" else None)
+    watch(page, served.url)
     page.goto(served.url)
     page.fill("input[name=token]", served.tokens["admin"])
     page.click("button")
@@ -54,22 +52,12 @@ def page(served, browser):
     assert page.wrong == []
 
 
-def test_pages_fit_their_window_and_are_whole_in_both_themes(served, page):
-    paths = ["/", "/page/eu-west", "/page/eu-west?optimum", f"/page/{'x' * 150}", "/login"]
-    grounds = set()
-    for scheme in ("light", "dark"):
-        page.emulate_media(color_scheme=scheme)
-        for path in paths:
-            page.goto(served.url + path)
-            assert page.locator("h1").count() == 1
-            grounds.add(page.evaluate("getComputedStyle(document.body).backgroundColor"))
-            for width in (1280, 390):
-                page.set_viewport_size({"width": width, "height": 900})
-                wide = page.evaluate(
-                    "document.documentElement.scrollWidth > document.documentElement.clientWidth"
-                )
-                assert not wide, (path, width)
-    assert len(grounds) == 2
+@pytest.mark.parametrize(
+    "path", ["/", "/page/eu-west", "/page/eu-west?optimum&why", f"/page/{'x' * 150}", "/docs", "/login"]
+)
+def test_a_page_fits_its_window_in_both_themes_and_is_accessible(served, page, path):
+    look_at(page, served.url + path)
+    assert page.locator("h1").count() == 1
 
 
 def test_the_list_shows_every_agent_and_what_it_does(served, page):
@@ -78,8 +66,20 @@ def test_the_list_shows_every_agent_and_what_it_does(served, page):
     assert "deleted" in text
     assert "<img src=x" in text  # as text
     assert page.locator(".sparkline").count() == 2
+    page.fill("input[name=search]", "EU-")
+    page.click("button:text('Show')")
+    assert "1 agent with" in page.inner_text("h1")
     page.click("text=eu-west")
     page.wait_for_url("**/page/eu-west")
+
+
+def test_the_list_has_pages_and_orders(served, page, monkeypatch):
+    monkeypatch.setattr(pages, "PAGE_AGENTS", 2)
+    page.goto(f"{served.url}/?order=rounds")
+    assert page.locator("#agents h2").first.inner_text() == "eu-west"
+    assert "Page 1 of 2" in page.inner_text("main")
+    page.click("text=Next page")
+    assert page.locator("#agents li").count() == 1
 
 
 def test_an_agent_is_shown_with_its_decisions_by_name_and_its_costs(served, page):
@@ -88,15 +88,40 @@ def test_an_agent_is_shown_with_its_decisions_by_name_and_its_costs(served, page
     for name in NAMES:
         assert name in text
     agent = served.client().agent("eu-west")
-    assert f"{agent.hitting + agent.switching:.5g}" in text
-    assert page.locator(".chart.broad polyline").count() == 5 + 2
-    assert "dublin" in page.locator(".chart.broad title").first.text_content()
-    assert "best possible" not in text.replace("Work out the best possible total", "")
-    page.click("text=Work out the best possible total")
-    page.wait_for_url("**?optimum")
-    costs = np.array([list(json.loads(row).values()) for row in agent.history()["row"]])
-    best = kl.offline_optimum(costs, kl.Simplex(5), kl.TVMovement(), gap=1e-3)
-    assert f"The best possible total was {best.cost:.5g}" in page.inner_text("main")
+    assert format_amount(agent.hitting + agent.switching) in text
+    history = agent.history()
+    rows = np.array([list(json.loads(row).values()) for row in history["row"]])
+    x = agent.guards and np.full(5, 0.2)
+    still = sum(float(row @ x) for row in rows)
+    assert format_amount(still - agent.hitting - agent.switching) in text
+    chart = page.locator("#chart-decisions")
+    assert chart.locator(".key").count() == 5
+    page.mouse.move(*_middle(chart.locator(".u-over")))
+    shown = [float(each) for each in chart.locator(".key b").all_inner_texts()]
+    assert any(np.allclose(shown, x, atol=1e-3) for x in history["decision"].to_list())
+    page.click("text=Compute the offline optimum")
+    page.wait_for_url("**optimum")
+    best = kl.offline_optimum(rows, kl.Simplex(5), kl.TVMovement(), gap=1e-3)
+    assert f"The best possible total was {format_amount(best.cost)}" in page.inner_text("main")
+
+
+def _middle(locator):
+    box = locator.bounding_box()
+    return box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+
+
+def test_a_page_follows_its_agent_without_being_loaded_again(served, page, monkeypatch):
+    monkeypatch.setattr(pages, "REFRESH_SECONDS", 0.2)
+    agent = served.client().agent("fleet", kl.GD(kl.Box(0, 9), 5.0), costs=kl.Pinball(), engine="step")
+    for i in range(5):
+        agent.observe([4.0 + i % 2])
+    page.goto(f"{served.url}/page/fleet")
+    page.evaluate("window.same = true")
+    assert "demand" in page.inner_text("#chart-decisions .legend")
+    agent.observe([8.25])
+    page.locator("#chart-decisions .legend", has_text="8.25").wait_for()
+    assert page.evaluate("window.same")
+    agent.delete("done")
 
 
 def test_an_agent_is_frozen_and_resumed_with_a_reason(served, page):
@@ -104,7 +129,7 @@ def test_an_agent_is_frozen_and_resumed_with_a_reason(served, page):
     page.goto(f"{served.url}/page/eu-west")
     page.fill("input[name=reason]", "the link is <down>")
     page.click("button:text('Freeze')")
-    page.wait_for_selector(".badge:text('frozen')")
+    page.wait_for_selector(".verdict:text('frozen')")
     assert "the link is <down>" in page.inner_text("main")
     assert agent.about["frozen"]
     page.fill("input[name=reason]", "up again")
@@ -170,7 +195,76 @@ def test_another_site_can_press_no_button(served):
     assert re.search("default-src 'none'.*frame-ancestors 'none'", headers["content-security-policy"])
 
 
-def test_a_chart_of_equal_or_single_values_is_drawn():
-    for values in (np.zeros(3), np.full(3, 7.0), np.array([1e-9, -1e9, 1e9])):
-        assert "nan" not in draw_chart(np.arange(1.0, 4.0), {"a": values}, "costs")
-    assert "<polyline" in draw_chart(np.array([5.0]), {"a": np.array([2.0])}, "costs")
+def test_a_page_says_when_an_agent_saves_less_than_was_promised(served, page, tmp_path):
+    for name, saved, alerts in (("less", 1000.0, 1), ("more", 1.0, 0), ("odd", "much", 0)):
+        origin = {"promised": {"rounds": 10, "saved": saved, "half": 20.0}, "unit": "EUR"}
+        emitted = kl.Agent(kl.GD(kl.Box(0, 9), 5.0), costs=kl.Pinball(), engine="step", origin=origin)
+        emitted.save(tmp_path / "agent.json")
+        agent = served.client().agent(name, tmp_path / "agent.json")
+        for _ in range(5):
+            agent.observe([4.0])
+        page.goto(f"{served.url}/page/{name}")
+        assert page.locator("#promise .alert").count() == alerts
+        assert page.locator("#chart-saved .area").count() == (name != "odd")
+        agent.delete("done")
+
+
+def test_scripts_come_from_the_service_alone_and_none_is_within_a_page(served):
+    headers = httpx.get(served.url + "/klazy.js").headers
+    assert headers["content-type"].startswith("text/javascript")
+    policy = headers["content-security-policy"]
+    assert "script-src 'self';" in policy
+    assert "unsafe" not in policy
+    answer = served.http.get("/page/eu-west", headers={"Cookie": f"klazy={served.tokens['admin']}"})
+    assert (
+        re.findall(r"<script(?! type=.application/json.| src=./(?:uPlot.iife.min|klazy).js.)", answer.text)
+        == []
+    )
+    assert not re.search(r"\son\w+=|\sstyle=", answer.text.split("<main>")[1])
+
+
+def test_a_timeline_reads_what_is_new_and_then_what_is_old(place, monkeypatch):
+    monkeypatch.setattr("klazy.serve.timeline.LOOK_RECORDS", 25)
+    agent = kl.Agent.open(
+        place, kl.Agent(kl.GD(kl.Box(0, 9), 5.0), costs=kl.Pinball(2.0), columns=["a"]), name="one"
+    )
+    for i in range(60):
+        agent.observe({"a": i % 7}, id=f"2026-03-01T{i // 60:02}:{i % 60:02}")
+    store = open_store(place, read_only=True)
+    timeline = Timeline(store, store.find_agent("one"))
+    counts = [len(timeline.look(store).time) for _ in range(3)]
+    assert counts == [25, 50, 60]
+    assert timeline.is_whole
+    agent.observe({"a": 3}, id="2026-03-01T01:00")
+    rounds = timeline.look(store)
+    assert np.diff(rounds.time).tolist() == [60.0] * 60
+    assert rounds.row[:, 0].tolist() == [i % 7 for i in range(60)] + [3]
+    assert (rounds.hitting + rounds.switching).sum() == pytest.approx(agent.hitting + agent.switching)
+    # Never moving from zero costs twice each demand.
+    assert rounds.fixed.tolist() == (2.0 * rounds.row[:, 0]).tolist()
+    store.close()
+    agent.close()
+
+
+def test_what_a_replay_promises_covers_what_comes():
+    """Of later sums of the same noise, 95 % are within the band that the replay's own interval gives."""
+    rng = np.random.default_rng(0)
+    rounds, later, games = 400, 100, 400
+    inside = 0
+    for _ in range(games):
+        gaps = rng.normal(0.3, 1.0, rounds).reshape(20, -1).sum(axis=1)
+        promised = {"rounds": rounds, "saved": gaps.sum(), "half": 2.093 * gaps.std(ddof=1) * np.sqrt(20)}
+        spec = RowSpec(origin={"promised": promised})
+        middle, half = find_promise(spec, np.array(float(later)))
+        inside += abs(rng.normal(0.3, 1.0, later).sum() - middle) <= half
+    assert 0.92 <= inside / games <= 0.98
+
+
+def test_thinning_keeps_extremes_and_ends():
+    values = np.random.default_rng(0).normal(size=(3, 1_000_000))
+    at = thin(list(values), 2000)
+    assert len(at) <= 2002
+    assert (at[0], at[-1]) == (0, 999_999)
+    assert (values[:, at].max(axis=1) == values.max(axis=1)).all()
+    assert (values[:, at].min(axis=1) == values.min(axis=1)).all()
+    assert thin([np.zeros(1)]).tolist() == [0]

@@ -50,6 +50,7 @@ from klazy.studies.replay.wording import (
     judge_laziness,
 )
 from klazy.studies.tuning import charge_player, list_points, tune
+from looks import look_at, watch
 from served import run_service
 from test_live import feed
 
@@ -1436,7 +1437,7 @@ class TestTheAnswer:
         assert lazy.parameters["k"] == 18
         saving = report.savings["fixed"]
         said = report.answer.splitlines()
-        assert said[0].startswith(f"You would have saved {format_amount(saving.cost)} EUR +- ")
+        assert said[0].startswith(f"You would have saved {format_amount(saving.cost)} +- ")
         assert f"{format_amount(saving.per_round)} EUR a round" in said[0]
         assert said[0].endswith(
             "against never moving, with k-lazyGD (sigma=" + f"{lazy.parameters['sigma']:.4g}, k=18)."
@@ -1526,7 +1527,56 @@ class TestTheAnswer:
         assert page.count("<img") == 3
         for shown in (page, report._repr_html_(), str(report)):
             assert report.answer.split(" (")[0].split("+-")[0] in shown
-        assert "http" not in re.sub(r"data:image/svg\+xml;base64,[^\"]*", "", page)
+        own = re.sub(r"data:image/svg\+xml;base64,[^\"]*|<script>.*?</script>", "", page, flags=re.DOTALL)
+        assert "http" not in own
+
+    def test_the_page_fits_every_window_and_reads_all_lines_at_the_pointer(self, phased, browser, tmp_path):
+        report, _ = phased
+        report.to_html(tmp_path / "report.html")
+        url = (tmp_path / "report.html").as_uri()
+        page = browser.new_page()
+        watch(page, url)
+        look_at(page, url)
+        page.set_viewport_size({"width": 1280, "height": 900})
+        page.goto(url)
+        saved = page.locator("#chart-cumulative")
+        assert "saved against never moving" in page.inner_text("h1")
+        last = saved.locator(".legend").inner_text()
+        box = saved.locator(".u-over").bounding_box()
+
+        def read_at(share):
+            page.mouse.move(box["x"] + share * box["width"], box["y"] + 80)
+            return saved.locator(".place").inner_text()
+
+        middle = read_at(0.5)
+        assert saved.locator(".legend").inner_text() != last
+        # Dragging zooms in, a double click shows all again.
+        read_at(0.6)
+        page.mouse.down()
+        read_at(0.8)
+        page.mouse.up()
+        assert int(read_at(0.5).split()[1]) > int(middle.split()[1]) + 20
+        page.mouse.dblclick(box["x"] + 300, box["y"] + 80)
+        assert read_at(0.5) == middle
+        key = saved.locator(".key").first
+        key.click()
+        assert key.get_attribute("aria-pressed") == "false"
+        # The chart of decisions has every contender, with its own numbers.
+        decisions = page.locator("#chart-decisions")
+        shown = decisions.locator(".legend").inner_text()
+        decisions.locator("select").select_option("SAder-k")
+        assert decisions.locator(".legend").inner_text() != shown
+        heads = page.locator("#contenders th button")
+        heads.filter(has_text="moves").click()
+        moves = [int(each) for each in page.locator("#contenders td:nth-child(7)").all_inner_texts() if each]
+        assert moves == sorted(moves)
+        assert page.wrong == []
+        page.close()
+        plain = browser.new_context(java_script_enabled=False).new_page()
+        plain.goto(url)
+        assert plain.locator("#cumulative img").is_visible()
+        assert not plain.locator("#cumulative .canvas").is_visible()
+        plain.context.close()
 
     def test_with_dates_counts_by_the_day_and_draws_periods(self, by_step):
         days = [date(2024, 1, 1) + timedelta(days=i) for i in range(60)]
@@ -1580,6 +1630,8 @@ class TestTheCommand:
         best = report.scores[0]
         assert text.splitlines()[-1].endswith(f"On the rows after it, it pays the same {best.cost!r}.")
         agent = kl.Agent.load(tmp_path / "agent.json")
+        gain, half = best.compare(report.score("fixed"))
+        assert agent.origin["promised"] == {"rounds": 400, "saved": gain, "half": half}
         for row in g[400:]:
             agent.observe(row)
         assert agent.hitting + agent.switching == best.cost

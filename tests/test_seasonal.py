@@ -230,7 +230,7 @@ def test_it_says_what_it_forecasts():
     leader = kl.Agent(kl.contrib.Leader([kl.contrib.Seasonal(SIMPLEX, TV, 3)], TV), engine="step")
     leader.update(rows[0])
     words = str(leader.explain())
-    assert "It follows expert 1 of 1, Seasonal(" in words
+    assert "It follows expert 1 of 1 (knows a season that it finds" in words
     assert "it has found no season of up to 512 rounds yet" in words
     agent = kl.Agent(kl.auto(SIMPLEX, TV), engine="step")
     agent.update(rows[0])

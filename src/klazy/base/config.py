@@ -5,6 +5,7 @@ Nothing else identifies it, so text, equality and files all come from the constr
 """
 
 import sys
+from collections.abc import Callable, Collection
 from functools import cache
 from inspect import signature
 from itertools import chain
@@ -93,26 +94,31 @@ class Config:
         return type(self)(**arguments)
 
     def __repr__(self) -> str:
-        return self.write_without()
+        return self._write(_text)
 
-    def write_without(self, *names: str) -> str:
-        """Write it as ``repr`` does, without these arguments.
-
-        Parameters
-        ----------
-        *names : str
-            The arguments to leave out.
+    def to_text(self) -> str:
+        """Write the object as Python does, with every member: ``repr`` only counts the experts of a large ensemble.
 
         Returns
         -------
         str
-            Its class, and the other arguments that are not at their default.
+            The text, which may be long.
+
+        Examples
+        --------
+        >>> learner = auto(Simplex(3), TVMovement(1.0))
+        >>> len(repr(learner)) < 160, len(learner.to_text()) > 10_000
+        (True, True)
         """
+        return self._write(_full_text)
+
+    def _write(self, write: Callable[[Any], str], without: Collection[str] = ()) -> str:
+        """Write the class and the arguments that are not at their default."""
         default = _defaults(type(self))
         shown = []
         for name, value in self._arguments().items():
-            if name not in names and not _same(value, default[name]):
-                shown.append(f"{name}={_text(value)}")
+            if name not in without and not _same(value, default[name]):
+                shown.append(f"{name}={write(value)}")
         return f"{type(self).__name__}({', '.join(shown)})"
 
     @show_card
@@ -225,7 +231,19 @@ def _text(value: Any) -> str:
     if isinstance(value, np.ndarray):
         return repr(value.tolist()) if value.size <= _SHOWN else f"<array of shape {value.shape}>"
     if isinstance(value, tuple) and len(value) > _SHOWN_EACH:
-        return f"({value[0]!r}, ..., {value[-1]!r}: {len(value)} in all)"
+        kinds = dict.fromkeys(type(each).__name__ for each in value)
+        return f"<{len(value)}: {', '.join(kinds)}>"
+    return repr(value)
+
+
+def _full_text(value: Any) -> str:
+    """Write a value with all that it holds."""
+    if isinstance(value, Config):
+        return value.to_text()
+    if isinstance(value, np.ndarray):
+        return repr(value.tolist())
+    if isinstance(value, tuple):
+        return f"({', '.join(map(_full_text, value))})"
     return repr(value)
 
 

@@ -1,16 +1,19 @@
 """Pages and notebook cards, rendered from the Jinja2 templates in ``klazy/templates`` with one stylesheet.
 
-``render`` fills in a page, ``load_macros`` gives the parts that cards are made of. Pages load nothing and run no script. A
-notebook that is not trusted drops style and pictures of a card; the rest still reads well.
+``render`` fills in a page, ``load_macros`` gives the parts that cards are made of. The scripts of pages are in
+``klazy/static``: a report has them inside, the service serves them. Cards run no script. A notebook that is not trusted drops
+style and pictures of a card; the rest still reads well.
 """
 
 import base64
 import re
 from collections.abc import Callable
 from functools import cache, wraps
+from importlib.resources import files
 from importlib.util import find_spec
 from typing import Any
 
+from klazy.base.amounts import format_amount
 from klazy.base.install import explain_missing
 
 NUMERIC = re.compile(r"[-+]?[\d.,]+( ?[kMG%])?")
@@ -50,10 +53,22 @@ def load_environment() -> Any:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"number": format_number, "cell": _format_cell, "base64": _encode}
+    environment.filters |= {
+        "number": format_number,
+        "amount": format_amount,
+        "cell": _format_cell,
+        "base64": _encode,
+    }
     environment.tests["word"] = _is_word
-    environment.globals["style"] = _make_style
+    environment.globals |= {"style": _make_style, "script": read_static}
+    environment.policies["json.dumps_kwargs"] = {"separators": (",", ":")}
     return environment
+
+
+@cache
+def read_static(name: str) -> str:
+    """Return a file that pages use as it is."""
+    return files("klazy").joinpath("static", name).read_text("utf-8")
 
 
 def format_number(value: float, digits: int = 5) -> str:

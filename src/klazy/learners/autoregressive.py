@@ -238,6 +238,9 @@ class Autoregressive(Learner[AutoregressiveState]):
         """
         return state._replace(t=state.t + 1), self.regression.forecast(known, self.horizon)
 
+    def describe(self, state: AutoregressiveState | None = None) -> str:
+        return f"forecasts by regression, moves if it pays within {self.horizon:g}"
+
     def describe_memory(self, state: AutoregressiveState) -> str:
         forecast = self.regression.forecast(state.regression, self.horizon)
         return (

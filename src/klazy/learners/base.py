@@ -168,6 +168,28 @@ class Learner(Config, ABC, Generic[S]):
         """The rounds of a phase, if a point comes from the phase's first point and the gradients since; else None."""
         return None
 
+    def describe(self, state: S | None = None) -> str:
+        """Describe it in a few words, for lists and logs.
+
+        Parameters
+        ----------
+        state : State, optional
+            Its present state; an ensemble then says whom it follows.
+
+        Returns
+        -------
+        str
+            The words, without the set and the movement.
+
+        Examples
+        --------
+        >>> KLazyGD(Simplex(3), 2.0, k=5).describe()
+        'KLazyGD(sigma=Constant(s=2.0), k=5)'
+        >>> auto(Simplex(3), TVMovement(1.0)).describe()
+        'auto: 155 experts'
+        """
+        return self._write(repr, without=("domain", "movement", "family", "start"))
+
     def describe_memory(self, state: S) -> str:
         """Say in a sentence what the present point was made from; used where there are no phases.
 

@@ -228,10 +228,12 @@ class BetterOfTwo(Learner[BetterState]):
         other = 1 - c
         names = ("first", "second")
         allowed = self.ratios[c] * state.paid[other]
+        follows = (
+            f"It follows the {names[c]} of two, {self.experts[c].describe()}, since round {state.since}."
+        )
         return (
-            f"It follows the {names[c]} of two, {self.experts[c]}, since round {state.since}. Beyond what was cheaper of the "
-            f"two that one has cost {state.paid[c]:.4g}, the other {state.paid[other]:.4g}; it changes over beyond "
-            f"{allowed:.4g}."
+            f"{follows} Beyond what was cheaper of the two that one has cost {state.paid[c]:.4g}, the other "
+            f"{state.paid[other]:.4g}; it changes over beyond {allowed:.4g}."
         )
 
     def check_state(self, state: Any) -> BetterState:

@@ -28,6 +28,8 @@ from klazy.learners.seasonal import Season, join_seasons
 from klazy.movement import Movement, as_movement
 
 NOTHING = np.zeros(0)
+# A leader of as many experts that move if it pays is called auto, which is what people know.
+AUTO_EXPERTS = 20
 
 
 class LeaderState(NamedTuple):
@@ -395,14 +397,17 @@ class Leader(Learner[LeaderState]):
         score[state.leader] = np.inf
         return np.maximum(score, 0.0)
 
-    def _name_expert(self, i: int) -> str:
-        """Write an expert without what all of them share."""
-        return self.experts[i].write_without("domain", "movement", "family")
+    def describe(self, state: LeaderState | None = None) -> str:
+        N = len(self.experts)
+        # Those of `auto` are dozens, and the first of them moves if it pays.
+        name = "auto" if N >= AUTO_EXPERTS and isinstance(self.experts[0], Reluctant) else "Leader"
+        words = f"{name}: {N} experts"
+        return words if state is None else f"{words}; now follows: {self.experts[state.leader].describe()}"
 
     def describe_memory(self, state: LeaderState) -> str:
         c = state.leader
         N = len(self.experts)
-        words = f"It follows expert {c + 1} of {N}, {self._name_expert(c)}, since round {state.since}."
+        words = f"It follows expert {c + 1} of {N} ({self.experts[c].describe()}) since round {state.since}."
         own = self._complete(self.experts[c], state.experts[c], state)
         if state.t > 1:
             words += f" {self.experts[c].describe_memory(own)}"
@@ -413,9 +418,10 @@ class Leader(Learner[LeaderState]):
                 words += self.regression.describe_skill(state.regression)
             gap = state.behind[n]
             sign = "more" if gap >= 0.0 else "less"
+            other = f"expert {n + 1} ({self.experts[n].describe()})"
             words += (
-                f" It changes to expert {n + 1}, {self._name_expert(n)}, once that one has cost {needed[n]:.4g} less than "
-                f"expert {c + 1} from now on; so far it has cost {abs(gap):.4g} {sign}, movement included."
+                f" It changes to {other} once that one has cost {needed[n]:.4g} less than expert {c + 1} from now on; "
+                f"so far it has cost {abs(gap):.4g} {sign}, movement included."
             )
         looks = self.season is not None and self.season.given == 0
         if looks and state.season[codes.SEASON_PERIOD] == 0.0 and self.experts[c].shared != "season":

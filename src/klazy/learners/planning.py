@@ -279,6 +279,10 @@ class Planning(Learner[PlanningState]):
         terms[:, PLAN_EXCESS] = demand.excess
         return terms.tolist()
 
+    def describe(self, state: PlanningState | None = None) -> str:
+        price = "" if self.factor == 1.0 else f", as if moves cost {self.factor:g} times as much"
+        return f"plans {self.rounds} rounds ahead{price}"
+
     def describe_memory(self, state: PlanningState) -> str:
         if state.t < 3:
             return "It has not seen two rows yet, so it stays where it is."

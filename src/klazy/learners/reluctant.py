@@ -341,6 +341,12 @@ class Reluctant(Learner[ReluctantState]):
             return stock_if_it_pays(self.domain, self.movement, self._demand, x, forecast, price)
         return move_if_it_pays(self.domain, self.movement, x, forecast, price)
 
+    def describe(self, state: ReluctantState | None = None) -> str:
+        looks = "looks back at all rounds"
+        if self.window is not None:
+            looks = f"looks back {self.window:g} round{'' if self.window == 1 else 's'}"
+        return f"{looks}, moves if it pays within {self.horizon:.3g}"
+
     def describe_memory(self, state: ReluctantState) -> str:
         if state.t == 1:
             return "It has seen nothing yet, so it stays where it is."

@@ -232,9 +232,12 @@ class SAder(Learner[SAderState]):
         log_w, _ = _normalise(self.log_prior - self.find_rate(V) * (losses - losses.min()))
         return log_w, losses, V
 
+    def describe(self, state: SAderState | None = None) -> str:
+        return f"SAder: {len(self.experts)} experts"
+
     def describe_memory(self, state: SAderState) -> str:
         w = self.weights(state)
-        heaviest = f"the heaviest, with weight {w.max():.3g}, is {self.experts[w.argmax()]}"
+        heaviest = f"the heaviest, with weight {w.max():.3g}, is {self.experts[w.argmax()].describe()}"
         return f"It is the mean of {len(w)} experts' points; {heaviest}."
 
     def find_rate(self, V: float) -> float:

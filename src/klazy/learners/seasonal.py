@@ -398,6 +398,11 @@ class Seasonal(Learner[SeasonalState]):
             return v if size <= self.mover.price else v * (self.mover.price / size)
         return np.clip(v, -rise, fall)
 
+    def describe(self, state: SeasonalState | None = None) -> str:
+        season = f"a season of {self.period} rounds" if self.period else "a season that it finds"
+        within = "a season" if self.horizon is None else f"{self.horizon:g}"
+        return f"knows {season}, moves if it pays within {within}"
+
     def describe_memory(self, state: SeasonalState) -> str:
         period, changed = self.read_period(state.season)
         if period == 0:

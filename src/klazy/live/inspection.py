@@ -5,8 +5,10 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from itertools import chain, islice
 from time import monotonic
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -55,12 +57,11 @@ def parse_time(text: str | None) -> int | None:
 class Ledger:
     """What an agent decides and has paid: its last snapshot, and the records since."""
 
-    def __init__(self, store: Store, agent: AgentRow) -> None:
+    def __init__(self, agent: AgentRow, snapshot: Snapshot, about: dict[str, Any]) -> None:
         self.agent = agent
         self.name = agent.name
-        snapshot = store.read_last_snapshot(agent.id)
-        guarded = json.loads(snapshot.about).get("guarded")
-        self.x = _read_first_point(snapshot)
+        guarded = about.get("guarded")
+        self.x = _read_first_point(about)
         self.hitting = snapshot.hitting
         self.switching = snapshot.switching
         self.rounds = snapshot.t - 1
@@ -90,26 +91,29 @@ class Ledger:
             self.deleted = row.kind == records.DELETE
 
 
-def _read_first_point(snapshot: Snapshot) -> Array:
+def _read_first_point(about: dict[str, Any]) -> Array:
     """Return the point that an agent plays after a snapshot."""
-    about = json.loads(snapshot.about)
     return np.array((about.get("guarded") or about["state"])["x"])
 
 
 def summarize(store: Store, agent: AgentRow) -> dict[str, Any]:
     """Describe an agent by a few plain values: its learner, its next round, its last decision, and all costs."""
-    ledger = Ledger(store, agent)
+    snapshot = store.read_last_snapshot(agent.id)
+    about = json.loads(snapshot.about)
+    ledger = Ledger(agent, snapshot, about)
     before = max(ledger.n - 1, store.find_first_record(agent.id) or 0)
     for row in store.read_records(agent.id, before):
         if row.n < ledger.n:
             ledger.at = row.at
         else:
             ledger.add(row)
-    configuration = json.loads(agent.configuration)
+    learner, engine = _read_configuration(agent.configuration)
+    if isinstance(learner, Learner):
+        learner = learner.describe(SimpleNamespace(**about["state"]))
     return {
         "name": agent.name,
-        "learner": _describe_learner(configuration["learner"]),
-        "engine": configuration["engine"],
+        "learner": learner,
+        "engine": engine,
         "created": format_time(agent.at, "seconds"),
         "rounds": ledger.rounds,
         "last": format_time(ledger.at, "seconds"),
@@ -118,12 +122,16 @@ def summarize(store: Store, agent: AgentRow) -> dict[str, Any]:
     }
 
 
-def _describe_learner(about: dict[str, Any]) -> str:
-    """Write a learner, or why it is not known here: one that cannot be built must not hide the other agents."""
+# Many agents are alike, and it takes long to build a large learner.
+@lru_cache(256)
+def _read_configuration(configuration: str) -> tuple[Learner[Any] | str, str]:
+    """Return the engine and the learner, or why that is not known here: it must not hide the other agents."""
+    found = json.loads(configuration)
+    about = found["learner"]
     try:
-        return repr(Learner.from_dict(about))
+        return Learner.from_dict(about), found["engine"]
     except ValueError as failed:
-        return f"{about['class']}: {failed}"
+        return f"{about['class']}: {failed}", found["engine"]
 
 
 def describe_agent(agent: StoredAgent) -> dict[str, Any]:
@@ -169,11 +177,28 @@ class NeverMoving:
         return self.hitting + self.switching
 
     def add(self, row: Array) -> None:
-        """Add a row; one may carry the decision away, and coming back is charged."""
-        x = self._x
-        self.hitting += float(self._family.value(row, x))
-        back = x - self._family.drift(row, x)
-        self.switching += float(self._movement.weight * self._movement.distance(back))
+        """Add a row."""
+        hitting, switching = self._charge(row, self._x)
+        self.hitting += float(hitting)
+        self.switching += float(switching)
+
+    def charge(self, rows: Array) -> Array:
+        """Return what each of many rows costs, and coming back after it."""
+        hitting, switching = self._charge(rows, np.tile(self._x, (len(rows), 1)))
+        return hitting + switching
+
+    def _charge(self, rows: Array, x: Array) -> tuple[Array, Array]:
+        """Charge rows; one may carry the decision away, and coming back is charged."""
+        back = x - self._family.drift(rows, x)
+        return self._family.value(rows, x), self._movement.weight * self._movement.distance(back)
+
+
+def find_first_decision(store: Store, agent: int) -> Array | None:
+    """Return the decision with which an agent began; None if its first rounds are not in the store."""
+    first = store.read_snapshots(agent, "ORDER BY key LIMIT 1")[0]
+    if first.n > 0 or first.hitting != 0.0:
+        return None
+    return _read_first_point(json.loads(first.about))
 
 
 class Tally(Ledger):
@@ -186,15 +211,15 @@ class Tally(Ledger):
         self._begin(store, agent)
 
     def _begin(self, store: Store, agent: AgentRow) -> None:
-        super().__init__(store, agent)
+        snapshot = store.read_last_snapshot(agent.id)
+        super().__init__(agent, snapshot, json.loads(snapshot.about))
         # The number and the checksum of the last record that was read.
         self._seen: tuple[int, int] | None = None
         self._fixed: NeverMoving | None = None
         self._fixed_n = 0
-        first = store.read_snapshots(agent.id, "ORDER BY key LIMIT 1")[0]
-        is_whole = first.n == 0 and first.hitting == 0.0
-        if self.knows_costs and is_whole:
-            self._fixed = NeverMoving(self._learner, self._spec, _read_first_point(first))
+        first = find_first_decision(store, agent.id)
+        if self.knows_costs and first is not None:
+            self._fixed = NeverMoving(self._learner, self._spec, first)
 
     @property
     def decision(self) -> dict[str, float]:

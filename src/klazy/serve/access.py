@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 # Each role may do what those before it may.
 ROLES = ("reader", "writer", "admin")
 # Paths that need no token.
-OPEN_PATHS = ("/healthz", "/readyz", "/login", "/openapi.json", "/style.css")
+STATIC_PATHS = ("/uPlot.iife.min.js", "/klazy.js")
+OPEN_PATHS = ("/healthz", "/readyz", "/login", "/openapi.json", "/docs", "/style.css", *STATIC_PATHS)
 # Paths to which pages send forms; all others take JSON, which a form of another site cannot send.
 FORM_PATHS = ("/login", "/logout", "/page/")
 COOKIE = "klazy"
@@ -35,10 +36,10 @@ TOKEN_SECONDS = 2.0
 MAX_HOLDERS = 10_000
 # Wrong tokens per second that an address may try.
 WRONG_RATE = 5.0
-# Pages load nothing from elsewhere, run no script, and are shown in no frame.
+# Pages load nothing from elsewhere, run no script but the service's own files, and are shown in no frame.
 PAGE_HEADERS = [
-    (b"content-security-policy", b"default-src 'none'; style-src 'self'; img-src 'self' data:; form-action 'self'; "
-     b"frame-ancestors 'none'; base-uri 'none'"),
+    (b"content-security-policy", b"default-src 'none'; script-src 'self'; connect-src 'self'; style-src 'self'; "
+     b"img-src 'self' data:; form-action 'self'; frame-ancestors 'none'; base-uri 'none'"),
     (b"x-content-type-options", b"nosniff"),
     (b"referrer-policy", b"same-origin"),
     (b"cache-control", b"no-store"),

@@ -1,32 +1,58 @@
-"""Pages that show the agents, and freeze and resume them: plain HTML, without scripts."""
+"""Pages that show the agents, and freeze and resume them: HTML from the server, and one script that draws charts."""
 
 from collections.abc import Awaitable, Callable
-from functools import partial
+from time import time
 from typing import Any
-from urllib.parse import parse_qs, quote
+from urllib.parse import parse_qs, quote, urlencode
 
 import numpy as np
 from fastapi import FastAPI, Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
+from klazy.base.charts import Curve, make_chart
 from klazy.base.checks import Array, InvalidInput
-from klazy.base.html import render
-from klazy.base.svg import draw_chart, draw_sparkline
-from klazy.live.records import FREEZE, RESUME, Row
-from klazy.serve.access import COOKIE, count_wrong_token
+from klazy.base.html import read_static, render
+from klazy.base.svg import draw_sparkline
+from klazy.live.inspection import NeverMoving, parse_time
+from klazy.live.records import FREEZE, RESUME, Row, parse_row
+from klazy.serve.access import COOKIE, STATIC_PATHS, count_wrong_token
 from klazy.serve.problems import Problem, explain_failure
 from klazy.serve.reading import Reader, format_time
 from klazy.serve.service import Service, allow, change
+from klazy.serve.timeline import Rounds, Timeline, find_promise
+from klazy.sets import Box, CappedSimplex, Simplex
 
-PAGE_AGENTS = 60
+PAGE_AGENTS = 50
 SPARK_ROUNDS = 80
-CHART_ROUNDS = 500
+SPARK_LINES = 3
+COMPARED_ROUNDS = 500
 # More coordinates than this are added up in the last line of a chart.
 CHART_LINES = 8
 MAX_BARS = 12
 LISTED_ROUNDS = 15
 LISTED_CHANGES = 10
-REFRESH_SECONDS = 30
+REFRESH_SECONDS = 10
+# The ranges of charts in seconds, back from the last round. At first one is shown that has this many rounds.
+RANGES = {
+    "1h": 3600.0,
+    "6h": 6 * 3600.0,
+    "1d": 86400.0,
+    "7d": 7 * 86400.0,
+    "30d": 30 * 86400.0,
+    "all": np.inf,
+}
+FIRST_ROUNDS = 300
+# Parts of a range whose costs are added up, and the lengths that a part may have, in seconds.
+COST_PARTS = 120
+PART_SECONDS = (1, 10, 60, 300, 900, 3600, 4 * 3600, 86400, 7 * 86400, 30 * 86400)
+SPANS = (("day", 86400), ("hour", 3600), ("minute", 60), ("second", 1))
+AGES = (("days", 86400), ("h", 3600), ("min", 60), ("s", 1))
+# An agent is idle if no round came for this many usual steps, and for this many seconds.
+IDLE_STEPS = 5
+IDLE_SECONDS = 60.0
+# Guards that shape each decision without holding it back.
+SHAPING = ("integers", "clip")
+ORDERS = {"name": "name", "latest": "latest round", "idle": "longest idle", "rounds": "most rounds"}
 
 Answer = Callable[[Request], Awaitable[Response]]
 
@@ -37,6 +63,12 @@ def add_pages(app: FastAPI, service: Service) -> None:
 
     async def show_style(_: Request) -> Response:
         return Response(render("style.css", scope=""), media_type="text/css")
+
+    async def show_static(request: Request) -> Response:
+        return Response(read_static(request.url.path[1:]), media_type="text/javascript")
+
+    async def show_paths(_: Request) -> Response:
+        return make_page("paths.html", "HTTP API", about=app.openapi())
 
     async def show_login(_: Request) -> Response:
         return _make_login("")
@@ -61,19 +93,24 @@ def add_pages(app: FastAPI, service: Service) -> None:
         return HTMLResponse(render(template, title=f"{title} - klazy", insecure=insecure, **values), status)
 
     async def show_agents(request: Request) -> Response:
-        after = request.query_params.get("after", "")
-        gather = partial(_gather_card, reader)
-        page = await reader.run(reader.list_page, request.state.grant, after, PAGE_AGENTS, gather)
-        about = {"count": page.total, "agents": page.shown, "is_later": bool(after), "next": page.next}
-        return make_page("agents.html", "Agents", refresh=REFRESH_SECONDS, **about)
+        asked = {name: request.query_params.get(name, "") for name in ("search", "order", "page")}
+        found = await reader.run(_gather_agents, service, request.state.grant, asked)
+        return make_page("agents.html", "Agents", refresh=REFRESH_SECONDS, orders=ORDERS, **found)
 
     async def show_agent(request: Request) -> Response:
         name = request.path_params["name"]
         grant = allow(request, "reader", name)
-        with_optimum = "optimum" in request.query_params
-        found = await reader.run(_gather_agent, reader, name, with_optimum)
+        asked = {each: request.query_params.get(each) for each in ("range", "optimum", "why")}
+        found = await reader.run(_gather_agent, service, name, asked)
+        reasons: tuple[str, ...] = ()
+        if not found["about"]["deleted"] and (asked["why"] is not None or service.worker.knows(name)):
+            explained = await service.look(
+                name, lambda worker: worker.get_active(name).state.explain(), long=True
+            )
+            reasons = explained.words[1:]
         may_write = grant.allows("writer", name)
-        return make_page("agent.html", name, may_write=may_write, with_optimum=with_optimum, **found)
+        about = {"may_write": may_write, "reasons": reasons, "ranges": RANGES, "refresh": REFRESH_SECONDS}
+        return make_page("agent.html", name, **about, **found)
 
     async def hold(request: Request) -> Response:
         name = request.path_params["name"]
@@ -97,6 +134,8 @@ def add_pages(app: FastAPI, service: Service) -> None:
 
     for method, path, answer in (
         ("GET", "/style.css", show_style),
+        *(("GET", path, show_static) for path in STATIC_PATHS),
+        ("GET", "/docs", show_paths),
         ("GET", "/login", show_login),
         ("POST", "/login", login),
         ("POST", "/logout", logout),
@@ -118,60 +157,276 @@ async def _read_field(request: Request, name: str) -> str:
     return fields.get(name, [""])[0]
 
 
-def _gather_card(reader: Reader, name: str) -> dict[str, Any]:
-    """Return what the page of all agents shows of one."""
-    about = reader.summarize(name)
-    rounds = reader.read_rounds(name, SPARK_ROUNDS)
-    costs = np.array([row.hitting + row.switching for row in rounds])
-    label = f"cost of the last {len(rounds)} rounds"
-    names = reader.read_names(name, len(about["decision"]))
+def _gather_agents(service: Service, grant: Any, asked: dict[str, str]) -> dict[str, Any]:
+    """Return a page of the agents that were searched for."""
+    reader = service.reader
+    order = asked["order"] if asked["order"] in ORDERS else "name"
+    names = reader.find_names(grant, asked["search"], order)
+    pages = max(1, -(-len(names) // PAGE_AGENTS))
+    page = min(max(1, int(asked["page"]) if asked["page"].isdecimal() else 1), pages)
+    shown = names[(page - 1) * PAGE_AGENTS : page * PAGE_AGENTS]
+    links = {
+        at: "/?" + urlencode({"search": asked["search"], "order": order, "page": at})
+        for at in (page - 1, page + 1)
+        if 1 <= at <= pages
+    }
     return {
-        "about": about,
-        "rounds": rounds,
-        "spark": draw_sparkline({"cost": costs}, label, from_zero=False),
-        "decision": list(zip(names, about["decision"], strict=True)),
+        "agents": [_gather_card(service, name) for name in shown],
+        "count": len(names),
+        "page": page,
+        "pages": pages,
+        "links": links,
+        "search": asked["search"],
+        "order": order,
     }
 
 
-def _gather_agent(reader: Reader, name: str, with_optimum: bool) -> dict[str, Any]:
-    """Return what the page of an agent shows."""
+def _gather_card(service: Service, name: str) -> dict[str, Any]:
+    """Return what the page of all agents shows of one."""
+    reader = service.reader
     about = reader.summarize(name)
-    x = np.array(about["decision"])
-    names = reader.read_names(name, len(x))
-    rounds = reader.read_rounds(name, CHART_ROUNDS)
-    compared = reader.compare(name, CHART_ROUNDS, with_optimum)
-    charts = {}
+    rounds = reader.read_rounds(name, SPARK_ROUNDS)
+    names = reader.read_names(name, len(about["decision"]))
+    decision = sorted(zip(names, about["decision"], strict=True), key=lambda pair: -abs(pair[1]))
+    spark = ""
     if len(rounds) > 1:
-        charts = {"decisions": _draw_decisions(names, rounds), "costs": _draw_costs(compared)}
-    shown = np.arange(len(x))
-    if len(x) > MAX_BARS:
-        shown = np.argsort(-np.abs(x), kind="stable")[:MAX_BARS]
-    shares = 100.0 * np.abs(x) / (np.abs(x).max() or 1.0)
+        x = np.array([np.frombuffer(row.decision, "<f8") for row in rounds])
+        lines = np.argsort(-np.abs(x[-1]), kind="stable")[:SPARK_LINES]
+        label = f"decisions of the last {len(rounds)} rounds"
+        spark = draw_sparkline({names[i]: x[:, i] for i in lines}, label, from_zero=False)
     return {
         "about": about,
-        "bars": [(names[i], x[i], shares[i]) for i in shown],
-        "charts": charts,
+        "state": _judge_state(service, about, rounds),
+        "age": _tell_age(about["last"]),
+        "decision": decision
+        if len(names) > SPARK_LINES
+        else list(zip(names, about["decision"], strict=True)),
+        "spark": spark,
+        "saved": _measure_saved(reader, name, rounds),
+        "rounds": rounds,
+    }
+
+
+def _measure_saved(reader: Reader, name: str, rounds: list[Row]) -> float | None:
+    """Return which share of the costs of these rounds was saved against staying where they began."""
+    try:
+        learner, spec = reader.read_spec(name)
+    except InvalidInput:
+        # A learner that is not known here must not hide the other agents.
+        return None
+    if spec.costs is None or len(rounds) < 2 or any(row.row is None for row in rounds):
+        return None
+    rows = np.array([parse_row(row.row or "") for row in rounds[1:]])
+    still = NeverMoving(learner, spec, np.frombuffer(rounds[0].decision, "<f8")).charge(rows).sum()
+    paid = sum(row.hitting + row.switching for row in rounds[1:])
+    return float((still - paid) / still) if still > 0.0 and paid > 0.0 else None
+
+
+def _judge_state(service: Service, about: dict[str, Any], rounds: list[Row]) -> tuple[str, str]:
+    """Return the state of an agent in a word, and the colour of that."""
+    for word in ("deleted", "frozen"):
+        if about[word]:
+            return word, "red"
+    if about["name"] in service.worker.lost:
+        return "went back", "red"
+    came = np.array([row.at for row in rounds if row.at is not None])
+    if len(came) and time() - came[-1] > max(IDLE_SECONDS, IDLE_STEPS * _find_step(came)):
+        return "idle", "amber"
+    if rounds and _list_holding(rounds[-1].guards or ""):
+        return "held", "blue"
+    return ("ok", "green") if rounds else ("new", "blue")
+
+
+def _tell_age(last: str | None) -> str:
+    """Write how long ago the last round came."""
+    at = parse_time(last)
+    if at is None:
+        return ""
+    seconds = max(1, int(time() - at / 1e6))
+    name, length = next((name, length) for name, length in AGES if seconds >= length)
+    return f"{seconds // length} {name} ago"
+
+
+def _find_step(times: Array) -> float:
+    return float(np.median(np.diff(times))) if len(times) > 1 else 0.0
+
+
+def _gather_agent(service: Service, name: str, asked: dict[str, str | None]) -> dict[str, Any]:
+    """Return what the page of an agent shows."""
+    reader = service.reader
+    about = reader.summarize(name)
+    names = reader.read_names(name, len(about["decision"]))
+    latest = reader.read_rounds(name, SPARK_ROUNDS)
+    timeline, rounds = reader.read_agent(name, service.timelines.look)
+    span = asked["range"]
+    if span not in RANGES:
+        span = _choose_range(rounds)
+    first = rounds.time[-1] - RANGES[span] if len(rounds.time) else 0.0
+    shown = rounds.since(first)
+    compared = None
+    if asked["optimum"] is not None:
+        compared = reader.compare(name, COMPARED_ROUNDS, True)
+    promise = None
+    if timeline.is_whole and timeline.spec.costs is not None:
+        promise = find_promise(timeline.spec, np.array(len(rounds.time)))
+    saved = float(rounds.saved.sum()) if timeline.is_whole and len(rounds.time) else np.nan
+    return {
+        "about": about,
+        "state": _judge_state(service, about, latest),
+        "age": _tell_age(about["last"]),
+        "bars": _list_bars(timeline, names, np.array(about["decision"])),
+        "charts": _list_charts(timeline, names, rounds, shown) if len(shown.time) > 1 else {},
+        "range": span,
+        "count": len(shown.time),
+        "is_whole": timeline.is_whole,
+        "moves": int((rounds.switching != 0.0).sum()),
+        "played": len(rounds.time),
+        "saved": None if np.isnan(saved) else saved,
+        "promise": promise,
+        "unit": _read_unit(timeline),
         "compared": compared,
-        "changes": reader.read_changes(name, LISTED_CHANGES),
-        "rounds": rounds[: -LISTED_ROUNDS - 1 : -1],
+        "events": _list_events(reader, name, timeline, shown),
+        "rounds": latest[: -LISTED_ROUNDS - 1 : -1],
         "format_time": format_time,
     }
 
 
-def _draw_decisions(names: list[str], rounds: list[Row]) -> str:
-    x = np.array([np.frombuffer(row.decision, "<f8") for row in rounds])
-    lines = {name: x[:, i] for i, name in enumerate(names)}
-    if len(names) > CHART_LINES:
-        order = np.argsort(-np.abs(x).mean(axis=0), kind="stable")
-        first, others = np.split(order, [CHART_LINES - 1])
-        lines = {names[i]: x[:, i] for i in first}
-        lines[f"the other {len(others)} together"] = x[:, others].sum(axis=1)
-    return draw_chart(np.array([row.t + 1.0 for row in rounds]), lines, "decisions")
+def _read_unit(timeline: Timeline) -> str:
+    """Return the unit of costs, if a replay noted one."""
+    return str((timeline.spec.origin or {}).get("unit", ""))
 
 
-def _draw_costs(compared: dict[str, Any]) -> str:
-    fixed = "the best fixed decision"
-    lines: dict[str, Array] = {"this agent": np.array(compared["cost"])}
-    if compared["fixed"] is not None:
-        lines[fixed] = np.array(compared["fixed"]["cost"])
-    return draw_chart(np.array(compared["t"], dtype=np.float64), lines, "cumulative cost", dashed=[fixed])
+def _choose_range(rounds: Rounds) -> str:
+    """Return the shortest range with enough rounds to see something."""
+    least = min(FIRST_ROUNDS, len(rounds.time))
+    return next(
+        (
+            name
+            for name, span in RANGES.items()
+            if len(rounds.time) and len(rounds.since(rounds.time[-1] - span).time) >= least
+        ),
+        "all",
+    )
+
+
+def _list_bars(timeline: Timeline, names: list[str], x: Array) -> list[tuple[str, float, float | None]]:
+    """List coordinates with their values, and where these are between their limits, in per cent."""
+    shown = np.arange(len(x))
+    if len(x) > MAX_BARS:
+        shown = np.sort(np.argsort(-np.abs(x), kind="stable")[:MAX_BARS])
+    places: Any = [None] * len(x)
+    domain = timeline.learner.domain
+    if isinstance(domain, Box):
+        lower, upper = domain.lower, domain.upper
+        places = 100.0 * (x - lower) / np.where(upper > lower, upper - lower, 1.0)
+    if isinstance(domain, Simplex | CappedSimplex):
+        places = 100.0 * x / domain.total
+    return [(names[i], float(x[i]), places[i]) for i in shown]
+
+
+def _list_charts(
+    timeline: Timeline, names: list[str], rounds: Rounds, shown: Rounds
+) -> dict[str, dict[str, Any]]:
+    """Make the charts of an agent: decisions, what they saved, and what they cost."""
+    domain = timeline.learner.domain
+    unit = _read_unit(timeline)
+    axis: dict[str, Any] = {"time": True, "xlabel": "time", "sync": "agent"}
+    curves = []
+    stacked = isinstance(domain, Simplex | CappedSimplex)
+    lines = _list_lines(names, shown.x)
+    if timeline.spec.costs is not None and timeline.spec.costs.near_rows and not stacked:
+        for i, (name, _) in enumerate(lines[:CHART_LINES]):
+            if name in names:
+                label = "demand" if len(names) == 1 else f"demand of {name}"
+                curves.append(Curve(label, shown.row[:, names.index(name)], f"c{i}", "pale"))
+    levels = []
+    if isinstance(domain, Box):
+        limits = zip(("lower limit", "upper limit"), (domain.lower, domain.upper), strict=True)
+        levels = [{"name": name, "value": float(ends[0])} for name, ends in limits if (ends == ends[0]).all()]
+    title = "Decisions and demand" if curves else "Decisions"
+    curves += [Curve(name, values, f"c{i}", "step") for i, (name, values) in enumerate(lines)]
+    charts = {"decisions": make_chart(shown.time, curves, title, levels=levels, stacked=stacked, **axis)}
+    axis |= {"unit": unit, "ylabel": unit}
+    saved = rounds.saved
+    if not np.isnan(saved).any():
+        charts["saved"] = _chart_saved(timeline, saved, shown, axis)
+    charts["costs"] = _chart_costs(shown, axis)
+    return charts
+
+
+def _list_lines(names: list[str], x: Array) -> list[tuple[str, Array]]:
+    """Return the coordinates as lines; of many, the smallest are added up."""
+    if len(names) <= CHART_LINES:
+        return [(name, x[:, i]) for i, name in enumerate(names)]
+    order = np.argsort(-np.abs(x).mean(axis=0), kind="stable")
+    first, others = np.split(order, [CHART_LINES - 1])
+    together = (f"the other {len(others)} together", x[:, others].sum(axis=1))
+    return [*((names[i], x[:, i]) for i in first), together]
+
+
+def _chart_saved(timeline: Timeline, saved: Array, shown: Rounds, axis: dict[str, Any]) -> dict[str, Any]:
+    """Chart what was saved so far, and what the replay promised for as many rounds."""
+    total = np.cumsum(saved)[len(saved) - len(shown.time) :]
+    curves = [Curve("saved so far", total, "c0")]
+    if not timeline.is_whole:
+        return make_chart(
+            shown.time, curves, "Saved against never moving, in the rounds read", zero=True, **axis
+        )
+    counts = np.arange(len(saved) - len(total), len(saved)) + 1.0
+    promise = find_promise(timeline.spec, counts)
+    if promise is not None:
+        middle, half = promise
+        curves += [Curve("promised at least", middle - half), Curve("promised at most", middle + half)]
+    chart = make_chart(shown.time, curves, "Saved against never moving", zero=True, **axis)
+    if promise is not None:
+        low, high = (line["y"] for line in chart["series"][1:])
+        chart["series"] = chart["series"][:1]
+        chart["bands"] = [{"name": "as promised by replay", "low": low, "high": high, "color": "c2"}]
+    return chart
+
+
+def _chart_costs(shown: Rounds, axis: dict[str, Any]) -> dict[str, Any]:
+    """Chart the costs of parts of the range."""
+    length = shown.time[-1] - shown.time[0]
+    seconds = next((each for each in PART_SECONDS if length / each <= COST_PARTS), PART_SECONDS[-1])
+    parts = np.floor(shown.time / seconds)
+    firsts = np.flatnonzero(np.diff(parts, prepend=parts[0] - 1))
+    if len(firsts) > 2:
+        # The last part is not over yet.
+        shown = Rounds(*(values[: firsts[-1]] for values in shown))
+        firsts = firsts[:-1]
+    curves = [
+        Curve("operating", np.add.reduceat(shown.hitting, firsts), "c0", "step"),
+        Curve("switching", np.add.reduceat(shown.switching, firsts), "c1", "step"),
+    ]
+    title = f"Cost in each {_name_span(seconds)}"
+    return make_chart(parts[firsts] * seconds, curves, title, zero=True, **axis)
+
+
+def _name_span(seconds: int) -> str:
+    """Write a length of time in its largest whole unit."""
+    name, length = next(unit for unit in SPANS if seconds % unit[1] == 0)
+    count = seconds // length
+    return name if count == 1 else f"{count} {name}s"
+
+
+def _list_events(reader: Reader, name: str, timeline: Timeline, shown: Rounds) -> list[dict[str, Any]]:
+    """List freezes and other changes, and when guards held decisions back, the latest first."""
+    events = reader.read_changes(name, LISTED_CHANGES)
+    begins = np.flatnonzero(np.diff(shown.guards, prepend=-1))
+    ends = np.append(begins[1:], len(shown.guards))
+    held = [_list_holding(acted) for acted in timeline.guards]
+    for first, end in list(zip(begins, ends, strict=True))[-3 * LISTED_CHANGES :]:
+        acted = held[shown.guards[first]]
+        if acted:
+            count = end - first
+            note = f"{', '.join(acted)}, {count} round{'' if count == 1 else 's'}"
+            at = format_time(float(shown.time[first]), "seconds")
+            events.append({"t": "", "time": at, "change": "held by guards", "note": note})
+    events.sort(key=lambda event: parse_time(event["time"]) or 0, reverse=True)
+    return events[:LISTED_CHANGES]
+
+
+def _list_holding(acted: str) -> list[str]:
+    """Return which of the guards that acted hold a decision back, apart from a freeze, which is an event of its own."""
+    return [guard for guard in acted.split(", ") if guard and guard not in (*SHAPING, "frozen")]

@@ -4,6 +4,7 @@ import asyncio
 import json
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import lru_cache
 from threading import Lock
 from time import monotonic
 from typing import Any, NamedTuple, TypeVar
@@ -91,16 +92,13 @@ class Reader:
 
     def read_spec(self, name: str) -> tuple[Learner[Any], RowSpec]:
         """Return an agent's learner, and the costs and the names of its rows."""
-        about = json.loads(self.read_agent(name, lambda _, agent: agent.configuration))
-        learner = Learner.from_dict(about["learner"])
-        return learner, RowSpec.from_dict(learner, about)
+        return _build_spec(self.read_agent(name, lambda _, agent: agent.configuration))
 
     def list_page(
         self, grant: Grant, after: str, limit: int, describe: Callable[[str], dict[str, Any]]
     ) -> Page:
         """Describe a page of the agents that the holder of a token may see, by name."""
-        agents = self.read(lambda store: store.list_agents())
-        names = sorted(agent.name for agent in agents if grant.allows("reader", agent.name))
+        names = self.find_names(grant)
         later = [name for name in names if name > after]
         shown: list[dict[str, Any]] = []
         until = monotonic() + LIST_SECONDS
@@ -110,6 +108,21 @@ class Reader:
                 break
         following = later[len(shown) - 1] if len(later) > len(shown) else None
         return Page(len(names), shown, following)
+
+    def find_names(self, grant: Grant, search: str = "", order: str = "name") -> list[str]:
+        """Return the names of the agents that the holder of a token may see, in an order of the page of all agents."""
+        wanted = search.casefold()
+        found = [
+            (name, t, at)
+            for name, t, at in self.read(lambda store: store.list_latest())
+            if wanted in name.casefold() and grant.allows("reader", name)
+        ]
+        found.sort()
+        if order == "rounds":
+            found.sort(key=lambda agent: -agent[1])
+        elif order != "name":
+            found.sort(key=lambda agent: agent[2] or 0.0, reverse=order == "latest")
+        return [name for name, _, _ in found]
 
     def read_rounds(self, name: str, last: int) -> list[Row]:
         """Return the last rounds, the oldest first, or fewer if they are large; freezes and other changes are left out."""
@@ -143,6 +156,14 @@ class Reader:
         finally:
             if with_optimum:
                 self._busy.release()
+
+
+# Many agents are alike, and it takes long to build a large learner.
+@lru_cache(256)
+def _build_spec(configuration: str) -> tuple[Learner[Any], RowSpec]:
+    about = json.loads(configuration)
+    learner = Learner.from_dict(about["learner"])
+    return learner, RowSpec.from_dict(learner, about)
 
 
 def _compare(learner: Any, spec: RowSpec, rounds: list[Row], with_optimum: bool) -> dict[str, Any]:

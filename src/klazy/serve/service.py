@@ -21,6 +21,7 @@ from klazy.serve.metrics import Metrics
 from klazy.serve.problems import SOON, Problem, refuse_deleted
 from klazy.serve.reading import Reader
 from klazy.serve.settings import Settings
+from klazy.serve.timeline import Timelines
 from klazy.serve.worker import Bulk, RoundRequest, RoundResult, RoundWorker
 
 # How often rounds are computed again that other processes play meanwhile.
@@ -49,6 +50,8 @@ class Service:
         self.lookups = Reader(open_store(settings.store, read_only=True), 1)
         # For metrics; used while the reader is locked.
         self.tallies = Tallies()
+        # For charts; likewise.
+        self.timelines = Timelines()
         self.tokens = TokenCache(self.lookups)
         # Tokens that addresses have tried.
         self.wrong = RateLimiter(WRONG_RATE)

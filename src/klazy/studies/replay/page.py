@@ -1,8 +1,9 @@
-"""A replay as figures, as one HTML page, and as the card that a notebook shows.
+"""A replay as figures, as one HTML page with charts, and as the card that a notebook shows.
 
-A contender has the same colour in all figures.
+A contender has the same colour in all figures, and in all charts.
 """
 
+import shlex
 from collections import defaultdict
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
@@ -10,13 +11,24 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from klazy import show
+from klazy.base.amounts import format_amount
+from klazy.base.charts import Curve, make_chart
 from klazy.base.checks import Array, InvalidInput
 from klazy.base.html import load_macros, render
 from klazy.show.style import make_svg
 from klazy.studies.contenders import CONTENDERS, FIXED, REPLAY, is_simplex
 from klazy.studies.replay.scoring import BASELINE, CANDIDATES, RECORDED_ROUNDS
 from klazy.studies.replay.source import DAY_SECONDS, to_datetime
-from klazy.studies.replay.wording import add_unit, answer, name_fixed, write_table
+from klazy.studies.replay.wording import (
+    add_unit,
+    answer,
+    format_parameters,
+    judge,
+    list_facts,
+    name_fixed,
+    name_now,
+    write_table,
+)
 
 if TYPE_CHECKING:
     from klazy.show import Figure
@@ -38,6 +50,13 @@ LOOKS[BASELINE] = {"color": "#7F7F7F", "marker": "8"}
 CARD_ROWS = 5
 # Periods into which costs are cut: the name, the format of its labels, and the days from which on it is used.
 PERIOD_FORMATS = (("month", "%Y-%m", 90.0), ("day", "%Y-%m-%d", 3.0), ("hour", "%m-%d %Hh", 0.0))
+# Columns whose decisions a chart shows at first; a click shows the others. A stack of shares adds them up.
+SHOWN_COLUMNS = 8
+# Numbers of the decisions of all contenders in one chart.
+CHART_NUMBERS = 60_000
+# Those that pay this many times more above the best than the median are off the chart of costs.
+OFF_CHART = 4.0
+STYLE_COLOURS = {"simple": "c1", "greedy": "c3", "lazy": "c0", BASELINE: "ink"}
 
 
 def draw_all(found: "Report") -> "Iterator[tuple[str, Figure]]":
@@ -56,11 +75,6 @@ def list_shown(found: "Report") -> list[str]:
     return list(dict.fromkeys([*(score.name for score in best), FIXED, found.reference.name]))
 
 
-def name_reference(found: "Report") -> str:
-    """Name the decisions that others are compared with."""
-    return "what you did" if found.reference.name == BASELINE else name_fixed(found)
-
-
 def draws_demand(found: "Report") -> bool:
     """Return True if the figure of decisions also shows the rows, which are demands."""
     return found.setup.family.near_rows and not is_simplex(found.setup.domain)
@@ -74,13 +88,18 @@ def _list_places(found: "Report") -> tuple[Any, str]:
     return np.array(times), found.source.time or "time"
 
 
-def _draw_cumulative(found: "Report") -> "Figure":
-    """Draw how much more than the reference each has paid so far."""
-    places, xlabel = _list_places(found)
+def _list_saved(found: "Report") -> dict[str, Array]:
+    """List what each has saved against the reference so far."""
     reference = found.reference.curve
-    curves = {name: found.score(name).curve - reference for name in list_shown(found)}
-    ylabel = add_unit(found, f"paid more than {name_reference(found)}")
-    return show.draw_cumulative(places, curves, LOOKS, xlabel, ylabel)
+    names = [name for name in list_shown(found) if name != found.reference.name]
+    return {name: reference - found.score(name).curve for name in names}
+
+
+def _draw_cumulative(found: "Report") -> "Figure":
+    """Draw how much less than the reference each has paid so far."""
+    places, xlabel = _list_places(found)
+    ylabel = add_unit(found, f"saved against {name_now(found)}")
+    return show.draw_cumulative(places, _list_saved(found), LOOKS, xlabel, ylabel)
 
 
 def _draw_decisions(found: "Report") -> "Figure":
@@ -108,8 +127,8 @@ def _draw_pareto(found: "Report") -> "Figure":
     return show.draw_pareto(switching, hitting, optimum, LOOKS, (FIXED, BASELINE))
 
 
-def _draw_periods(found: "Report") -> "Figure":
-    """Draw the costs by month, day or hour."""
+def _cut_periods(found: "Report") -> tuple[str, list[str], list[int]]:
+    """Cut the scored rows into months, days or hours: what they are called, their names, and where each begins."""
     if not found.source.has_dates:
         raise InvalidInput(f"Periods need dates, got time={found.source.time!r}. Name a column of dates.")
     times = found.source.times[found.recorded_rows]
@@ -117,11 +136,18 @@ def _draw_periods(found: "Report") -> "Figure":
     name, form = next((name, form) for name, form, least in PERIOD_FORMATS if days >= least)
     labels = [to_datetime(each).strftime(form) for each in times]
     periods = list(dict.fromkeys(labels))
-    numbers = [periods.index(label) for label in labels]
-    costs = {}
-    for shown in list_shown(found):
-        paid = np.diff(found.score(shown).curve, prepend=0.0)
-        costs[shown] = np.bincount(numbers, paid, minlength=len(periods))
+    return name, periods, [labels.index(label) for label in periods]
+
+
+def _sum_periods(curve: Array, firsts: list[int]) -> Array:
+    """Return what a curve of running sums adds in each period."""
+    return np.add.reduceat(np.diff(curve, prepend=0.0), firsts)
+
+
+def _draw_periods(found: "Report") -> "Figure":
+    """Draw the costs by month, day or hour."""
+    name, periods, firsts = _cut_periods(found)
+    costs = {shown: _sum_periods(found.score(shown).curve, firsts) for shown in list_shown(found)}
     return show.draw_periods(periods, costs, LOOKS, name, add_unit(found, "total cost"))
 
 
@@ -155,20 +181,155 @@ FIGURES = {
 }
 
 
+def _list_charts(found: "Report") -> "Iterator[tuple[str, dict[str, Any]]]":
+    """Make each chart of the page, with its name."""
+    times = found.list_times()
+    x = found.recorded_rows + 1.0
+    axis = {"xlabel": "row", "time": found.source.has_dates, "unit": found.unit, "ylabel": found.unit}
+    if times is not None:
+        x = found.source.times[found.recorded_rows]
+        axis["xlabel"] = found.source.time
+    yield "cumulative", _chart_saved(found, x, axis)
+    yield "decisions", _chart_decisions(found, x, axis)
+    if found.source.has_dates:
+        yield "periods", _chart_periods(found, x, axis)
+    if found.move_costs:
+        yield "move_costs", _chart_move_costs(found, axis)
+    yield "pareto", _chart_pareto(found)
+
+
+def _chart_saved(found: "Report", x: Array, axis: dict[str, Any]) -> dict[str, Any]:
+    curves = [Curve(name, saved, f"c{i % 8}") for i, (name, saved) in enumerate(_list_saved(found).items())]
+    return make_chart(x, curves, f"Saved so far against {name_now(found)}", zero=True, **axis)
+
+
+def _chart_decisions(found: "Report", x: Array, axis: dict[str, Any]) -> dict[str, Any]:
+    """Chart the decisions of one contender at a time, with the demand."""
+    stacked = is_simplex(found.setup.domain)
+    columns = found.source.columns
+    most = max(200, CHART_NUMBERS // (len(found.scores) * len(columns)))
+    demand: list[Curve] = []
+    if draws_demand(found):
+        rows = np.vstack(list(found.source.read_pieces(*found.span)))
+        rows = rows[found.recorded_rows - found.span[0]]
+        demand = _list_columns("demand" if len(columns) == 1 else "demand of {}", columns, rows, "pale")
+    choices = []
+    for score in found.scores:
+        name = score.name if len(columns) == 1 else "{}"
+        curves = demand + _list_columns(name, columns, score.points, "step", stacked)
+        chart = make_chart(x, curves, "Decisions" if not demand else "Decisions and demand", most)
+        choices.append(
+            {"name": score.name, "x": chart["x"], "series": chart["series"], "label": chart["label"]}
+        )
+    about = {key: choices[0][key] for key in ("label", "x", "series")}
+    title = "Decisions and the demand they met" if demand else "Decisions"
+    return (
+        axis | about | {"title": title, "choices": choices, "choose": "of", "stacked": stacked, "ylabel": ""}
+    )
+
+
+def _list_columns(
+    name: str, columns: list[str], values: Array, style: str, stacked: bool = False
+) -> list[Curve]:
+    """Make a curve of each column; of a stack of many the smallest are added up."""
+    parts = list(zip(columns, values.T, strict=True))
+    if stacked and len(parts) > SHOWN_COLUMNS:
+        parts.sort(key=lambda part: -float(part[1].mean()))
+        others = np.sum([part[1] for part in parts[SHOWN_COLUMNS - 1 :]], axis=0)
+        parts = [*parts[: SHOWN_COLUMNS - 1], ("all others", others)]
+    return [Curve(name.format(column), part, f"c{i % 8}", style) for i, (column, part) in enumerate(parts)]
+
+
+def _chart_periods(found: "Report", x: Array, axis: dict[str, Any]) -> dict[str, Any]:
+    name, periods, firsts = _cut_periods(found)
+    best = found.best
+    saved = _sum_periods(found.reference.curve - best.curve, firsts)
+    title = f"Saved in each {name} by {best.name}"
+    return make_chart(
+        x[firsts], [Curve("saved", saved, "c0", "bar")], title, zero=True, names=periods, **axis
+    )
+
+
+def _chart_move_costs(found: "Report", axis: dict[str, Any]) -> dict[str, Any]:
+    reports = sorted(found.move_costs, key=lambda each: each.setup.move_cost)
+    prices = np.array([each.setup.move_cost for each in reports])
+    names = dict.fromkeys([*(each.best.name for each in reports), found.reference.name])
+    curves = [
+        Curve(name, np.array([each.score(name).cost for each in reports]), f"c{i % 8}", "marked")
+        for i, name in enumerate(names)
+    ]
+    bounds = np.array([np.nan if each.optimum is None else each.optimum.lower_bound for each in reports])
+    if np.isfinite(bounds).all():
+        curves.append(Curve("best possible", bounds, "ink", "dash"))
+    about = axis | {"xlabel": "move cost", "time": False, "log": bool((prices > 0.0).all())}
+    return make_chart(prices, curves, "Total cost at other prices of moving", ticks=prices.tolist(), **about)
+
+
+def _chart_pareto(found: "Report") -> dict[str, Any]:
+    """Chart operating over switching cost, a point for each contender."""
+    above = [score.cost - found.best.cost for score in found.scores]
+    far = OFF_CHART * float(np.median(above)) or np.inf
+    points = []
+    off = []
+    for score, more in zip(found.scores, above, strict=True):
+        if more > far and score.name not in (FIXED, BASELINE):
+            off.append(score.name)
+            continue
+        points.append(_make_point(found, score, STYLE_COLOURS.get(score.kind, "c4"), score is found.best))
+    if found.optimum is not None:
+        points.append(_make_point(found, found.optimum, "ink", True))
+    hint = "Point at a contender." + (f" Off the chart: {', '.join(off)}." if off else "")
+    told = ", ".join(f"{point['name']} {point['text']}" for point in points)
+    about = {"hint": hint, "label": f"Operating and switching cost: {told}"}
+    about |= {"xlabel": add_unit(found, "switching cost"), "ylabel": add_unit(found, "operating cost")}
+    return {"title": "Deciding and moving", "points": points, **about}
+
+
+def _make_point(found: "Report", score: Any, color: str, large: bool) -> dict[str, Any]:
+    costs = f"operating {format_amount(score.hitting)}, switching {format_amount(score.switching)}"
+    text = f"{costs}, total {format_amount(score.cost)} {found.unit}".strip()
+    return {"name": score.name, "x": score.switching, "y": score.hitting} | {
+        "color": color,
+        "large": large,
+        "text": text,
+    }
+
+
 def make_report(found: "Report", command: str) -> str:
-    """Return the report as a page."""
+    """Return the report as a page that needs no other file."""
     return render(
         "replay.html",
         found=found,
         answer=answer(found),
+        verdict=judge(found),
+        facts=list_facts(found),
         table=write_table(found),
         candidates=CANDIDATES,
         folds=[_tabulate_fold(found, at) for at in range(len(found.folds))],
-        figures={name: make_svg(figure, name) for name, figure in draw_all(found)},
-        reference=name_reference(found),
-        draws_demand=draws_demand(found),
+        pictures={name: make_svg(figure, name) for name, figure in draw_all(found)},
+        charts=dict(_list_charts(found)),
+        now=name_now(found),
+        format_parameters=format_parameters,
         command=command,
+        live=_list_commands(command),
     )
+
+
+def _list_commands(command: str) -> list[str]:
+    """Return what makes the winner a live agent: write it, and run it."""
+    file = "agent.json"
+    write = f'report.agent(at="end").save("{file}")'
+    words = shlex.split(command)
+    if words[0] == "klazy":
+        if "--html" in words:
+            at = words.index("--html")
+            del words[at : at + 2]
+        if "--emit" in words:
+            file = words[words.index("--emit") + 1]
+        else:
+            words += ["--emit", file, "--emit-at", "end"]
+        write = shlex.join(words)
+    return [write, f"klazy live {file} --state decisions.db < new_rows.csv"]
 
 
 def make_summary(found: "Report") -> str:

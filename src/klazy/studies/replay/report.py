@@ -398,6 +398,7 @@ class Report(Tabular):
     def _describe_origin(self, score: Score, at: str) -> dict[str, Any]:
         """Describe where an agent comes from, as plain values."""
         first, last = self.span
+        gain, half = score.compare(self.score(FIXED))
         origin: dict[str, Any] = {
             "trace": self.source.title,
             "contender": score.name,
@@ -410,6 +411,7 @@ class Report(Tabular):
             "fixed": self.score(FIXED).cost,
             "fixed_decision": self.score(FIXED).points[0].tolist(),
             "unit": self.unit,
+            "promised": {"rounds": self.rounds[1], "saved": gain, "half": half},
         }
         if self.source.forecasts is not None and score.kind == FORECASTING:
             origin["forecast_for"] = NEXT_ROW if self.source.forecasts.is_early else THIS_ROW

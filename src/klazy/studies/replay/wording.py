@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from klazy.base.amounts import DIGITS, choose_unit, count_tens, format_amount
 from klazy.families import LogWealth, Rewards
 from klazy.studies.contenders import FIXED, FORECASTING, GREEDY, LAZY, SIMPLE, YOURS
 from klazy.studies.replay.scoring import BASELINE, OPTIMUM
@@ -25,9 +26,7 @@ ALIKE = 0.5
 STEADY = 0.01
 # How contenders decide that are given no forecasts.
 WITHOUT_FORECASTS = (SIMPLE, GREEDY, LAZY, YOURS)
-UNITS = ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"))
-# Digits of a usual number of a column, and of one where fewer would show two different numbers alike.
-DIGITS = 4
+# Digits of a number of a column where fewer would show two different numbers alike.
 MOST_DIGITS = 6
 # The end of a sentence about a difference that the data do not decide.
 UNCERTAIN = "which is within the margin of error"
@@ -40,43 +39,19 @@ COST_HEADINGS = {
 }
 
 
-def format_amount(value: float, digits: int = DIGITS) -> str:
-    """Write a number with a few digits, and millions as ``M``.
-
-    >>> format_amount(1306930.0), format_amount(663.648), format_amount(0.00039), format_amount(-12.0)
-    ('1.307 M', '663.6', '0.00039', '-12')
-    """
-    factor, letter = _choose_unit(abs(value))
-    scaled = value / factor
-    if 0.0 < abs(scaled) < 1e-4:
-        return f"{scaled:.{digits - 1}g}"
-    places = max(0, digits - 1 - _count_tens(scaled))
-    # Adding zero makes a zero positive.
-    text = np.format_float_positional(round(scaled, places) + 0.0, trim="-")
-    return f"{text} {letter}".strip()
-
-
 def format_column(values: Sequence[float | None]) -> list[str]:
     """Write numbers in one unit, all with as many decimals; None is left empty."""
     known = np.array([value for value in values if value is not None], dtype=np.float64)
     sizes = np.abs(known[known != 0.0])
     usual = float(np.median(sizes)) if len(sizes) else 1.0
-    factor, letter = _choose_unit(usual)
-    tens = _count_tens(usual / factor)
+    factor, letter = choose_unit(usual)
+    tens = count_tens(usual / factor)
     scaled = known / factor
     places = max(0, DIGITS - 1 - tens)
     distinct = len(np.unique(np.round(scaled, 12)))
     while tens + 1 + places < MOST_DIGITS and len(np.unique(np.round(scaled, places))) < distinct:
         places += 1
     return ["" if value is None else f"{value / factor:.{places}f} {letter}".strip() for value in values]
-
-
-def _choose_unit(size: float) -> tuple[float, str]:
-    return next((unit for unit in UNITS if size >= unit[0]), (1.0, ""))
-
-
-def _count_tens(value: float) -> int:
-    return int(np.floor(np.log10(abs(value)))) if value != 0.0 else 0
 
 
 def judge(found: "Report") -> str:
@@ -119,7 +94,7 @@ def answer(found: "Report") -> list[str]:
 
 def _describe_savings(found: "Report") -> str:
     reference = found.reference
-    now = _name(found, reference.name)
+    now = name_now(found)
     verdict = judge(found)
     has_baseline = reference.name == BASELINE
     if verdict == "keep":
@@ -141,6 +116,28 @@ def _describe_savings(found: "Report") -> str:
     return f"You would have {verb} {' and '.join(parts)}, with {best}."
 
 
+def list_facts(found: "Report") -> dict[str, str]:
+    """List what the first screen of a report shows: each number with what it is, the saving first."""
+    best = found.best
+    now = name_now(found)
+    saving = found.savings[found.reference.name]
+    facts = {f"saved against {now}": _format_interval(found, saving.cost, saving.half)}
+    if saving.per_day is None:
+        facts["a round"] = _format(found, saving.per_round)
+    else:
+        facts["a day"] = _format(found, saving.per_day)
+        facts["a year, if it goes on like this"] = _format(found, float(f"{365.25 * saving.per_day:.3g}"))
+    if saving.share is not None:
+        facts[f"less than {now} paid"] = f"{saving.share:.1%}"
+    possible = 0.0
+    if found.optimum is not None:
+        possible = found.reference.cost - found.optimum.lower_bound
+    if possible > 0.0:
+        facts[f"of the {_format(found, possible)} that were possible"] = f"{saving.cost / possible:.0%}"
+    facts[f"moves in {found.rounds[1]} rounds"] = str(best.moves)
+    return facts
+
+
 def name_fixed(found: "Report") -> str:
     """Name what it means to play one decision: shares of wealth must be bought and sold to stay the same."""
     is_rebalanced = isinstance(found.setup.family, LogWealth)
@@ -153,12 +150,17 @@ def _name(found: "Report", contender: str) -> str:
     return "what you did until now" if found.setup.rule is None else "the autoscaler's rule"
 
 
+def name_now(found: "Report") -> str:
+    """Name the decisions that others are compared with."""
+    return _name(found, found.reference.name)
+
+
 def _capitalize(words: str) -> str:
     return words[0].upper() + words[1:]
 
 
-def _format(found: "Report", value: float) -> str:
-    return f"{format_amount(value)} {found.unit}".strip()
+def _format(found: "Report", value: float, digits: int = DIGITS) -> str:
+    return f"{format_amount(value, digits)} {found.unit}".strip()
 
 
 def _format_saving(found: "Report", saving: "Saving") -> str:
@@ -167,7 +169,14 @@ def _format_saving(found: "Report", saving: "Saving") -> str:
     rate = f"{_format(found, saving.per_round)} a round"
     if saving.per_day is not None:
         rate = f"{_format(found, saving.per_day)} a day"
-    return f"{_format(found, saving.cost)} +- {format_amount(saving.half, 2)} ({share}{rate})"
+    return f"{_format_interval(found, saving.cost, saving.half)} ({share}{rate})"
+
+
+def _format_interval(found: "Report", value: float, half: float) -> str:
+    """Write a number with half the width of its interval, in the same unit."""
+    factor, letter = choose_unit(abs(value))
+    numbers = f"{format_amount(value / factor)} +- {format_amount(half / factor, 2)}"
+    return f"{numbers} {letter} {found.unit}".replace("  ", " ").strip()
 
 
 def _describe_laziness(found: "Report") -> str:
@@ -239,7 +248,7 @@ def _compare(found: "Report", score: Score, than: Score) -> str:
         return f"the same as {name}"
     share = f" ({abs(gain) / than.cost:.1%})" if than.cost > 0.0 and score.cost > 0.0 else ""
     word = "less" if gain > 0.0 else "more"
-    return f"{_format(found, abs(gain))} +- {format_amount(half, 2)}{share} {word} than {name}"
+    return f"{_format_interval(found, abs(gain), half)}{share} {word} than {name}"
 
 
 def format_contender(score: Score) -> str:

@@ -1,0 +1,33 @@
+"""Numbers for people: a few digits, and millions as ``M``."""
+
+import numpy as np
+
+UNITS = ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"))
+# Digits of a usual number.
+DIGITS = 4
+
+
+def format_amount(value: float, digits: int = DIGITS) -> str:
+    """Write a number with a few digits, and millions as ``M``.
+
+    >>> format_amount(1306930.0), format_amount(663.648), format_amount(0.00039), format_amount(-12.0)
+    ('1.307 M', '663.6', '0.00039', '-12')
+    """
+    factor, letter = choose_unit(abs(value))
+    scaled = value / factor
+    if 0.0 < abs(scaled) < 1e-4:
+        return f"{scaled:.{digits - 1}g}"
+    places = max(0, digits - 1 - count_tens(scaled))
+    # Adding zero makes a zero positive.
+    text = np.format_float_positional(round(scaled, places) + 0.0, trim="-")
+    return f"{text} {letter}".strip()
+
+
+def choose_unit(size: float) -> tuple[float, str]:
+    """Return the unit in which a number of this size is written, and its letter."""
+    return next((unit for unit in UNITS if size >= unit[0]), (1.0, ""))
+
+
+def count_tens(value: float) -> int:
+    """Return the exponent of the first digit of a number."""
+    return int(np.floor(np.log10(abs(value)))) if value != 0.0 else 0
