@@ -54,6 +54,7 @@ REJECTED = {
     "The polytope is empty: no x has A x <= b.": (lambda: kl.Polytope([[1.0], [-1.0]], [-1.0, -1.0])),
     "The polytope is unbounded. Add constraints in every direction.": lambda: kl.Polytope([[1, 0]], [1]),
     "sets must be a list such as [Box(0, 1), Simplex(3)], got [].": lambda: kl.Product([]),  # pyright: ignore
+    "sets[1] must be a ConvexSet such as Simplex(3), got 3.": lambda: kl.Product([kl.Box(0, 1), 3]),  # pyright: ignore
     "The sets must have the same dimension, got [2, 3]. Use Product for different coordinates.": (
         lambda: kl.Intersection((kl.L2Ball(2), kl.L2Ball(3)))
     ),

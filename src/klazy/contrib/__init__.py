@@ -1,7 +1,8 @@
 """Learners, costs and movements that few problems need, baselines that look ahead, and their bounds.
 
-They are tested, and saved agents find them. But the bar is lower here than for the rest of klazy: most of the learners have no
-compiled version, so a round takes longer, and names or arguments may change between releases. Start with :func:`~klazy.auto`.
+They are tested, and saved agents find them. But the bar is lower here than for the rest of klazy: most of the learners, except
+for the parts of :func:`~klazy.auto`, have no compiled version, so a round takes longer, and names or arguments may change
+between releases. Start with :func:`~klazy.auto`.
 """
 
 from klazy.contrib.guarantees import (

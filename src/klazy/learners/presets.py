@@ -493,7 +493,7 @@ def auto(
         for horizon in plans[::every]
         for periods in _choose_averages(season, width)
     ]
-    if has_demands and type(domain) is Box and suits_plan(planned) and domain.dim <= MOST_PLANNED:
+    if has_demands and isinstance(domain, Box) and suits_plan(planned) and domain.dim <= MOST_PLANNED:
         # Of the shortest season most periods have passed.
         shortest = min((season for season in seasons if season is not None), default=None)
         learned = [
