@@ -1497,6 +1497,24 @@ class TestTheAnswer:
         assert report.score("fixed").moves == 30
         assert "ebalancing to fixed shares" in report.answer
         assert "ever moving" not in report.answer
+        # Total variation sells and buys what it moves.
+        wealth = f"rebalancing to fixed shares turned 1 into {np.exp(-report.score('fixed').cost):.4g}"
+        assert "At 50 basis points per side" in report.answer
+        assert wealth in report.answer
+
+    @pytest.mark.parametrize(
+        ("make", "complaint"),
+        [
+            (lambda walk: walk, "These look like prices. Divide each price by the one before it."),
+            (lambda walk: 80.0 * walk, "These look like prices. Divide each price by the one before it."),
+            (lambda walk: np.abs(np.diff(walk, axis=0)) + 1e-9, "These look like returns. Add 1 to each."),
+            (lambda walk: np.diff(walk, axis=0), "must be above 0, got -0.0"),
+        ],
+    )
+    def test_of_prices_or_returns_is_refused(self, make, complaint):
+        walk = np.exp(np.cumsum(0.01 * np.random.default_rng(0).normal(size=(90, 3)), axis=0))
+        with pytest.raises(InvalidInput, match=re.escape(complaint)):
+            replay(make(walk), costs="log-wealth")
 
     def test_saved_is_the_sum_of_differences_with_students_interval(self, phased):
         report, _ = phased

@@ -17,7 +17,7 @@ from klazy.base.checks import Array, InvalidInput, coordinates, integer, one_of,
 from klazy.base.options import write_option
 from klazy.base.spans import parse_span
 from klazy.contrib import PodAutoscaler
-from klazy.families import Family, Linear, LogWealth, Pinball, Quadratic, Rewards
+from klazy.families import Family, Linear, LogWealth, Pinball, Quadratic, Rewards, name_quotes
 from klazy.kernels.codes import LINEAR, code_of
 from klazy.live import Guards
 from klazy.live.rows import check_per
@@ -403,6 +403,9 @@ def check_plausible(source: Source, setup: Setup) -> None:
     if is_simplex(setup.domain) and source.dim == 1:
         remedy = f"Write {write_option('domain', 'box')} and {_write_limit('upper', rows.max())}."
         raise InvalidInput(f"A simplex shares a total among columns, got one column. {remedy}")
+    if isinstance(setup.family, LogWealth) and (found := name_quotes(rows)) != "relatives":
+        remedy = "Divide each price by the one before it." if found == "prices" else "Add 1 to each."
+        raise InvalidInput(f"Log-wealth needs price relatives, around 1. These look like {found}. {remedy}")
     if isinstance(setup.domain, Box) and code_of(setup.family) == LINEAR:
         _check_signs(rows)
     elif isinstance(setup.domain, Box) and setup.family.near_rows:

@@ -377,7 +377,7 @@ class Source:
             raise InvalidInput(f"{where} is missing, got {cell}. {remedy}")
         if large[at, i]:
             raise InvalidInput(f"{where} must be a number within +-{LARGEST:g}, got {cell}.")
-        raise InvalidInput(f"{where} must be above 0, got {cell}.")
+        raise InvalidInput(f"{where} must be above 0, got {cell}. If these are returns, add 1 to each.")
 
     def _check_stamps(self, table: Table, kinds: Array, walls: Array, instants: Array) -> None:
         """Reject the first time stamp that is none, of another kind than the first, or not later than the one before."""

@@ -24,6 +24,8 @@ SHORT_MEMORY = 50
 ALIKE = 0.5
 # Nothing lasting changes if the fixed point is this near to the best, relative to its cost.
 STEADY = 0.01
+# Of a larger logarithm there is no number.
+MOST_LOG = 700.0
 # How contenders decide that are given no forecasts.
 WITHOUT_FORECASTS = (SIMPLE, GREEDY, LAZY, YOURS)
 # Digits of a number of a column where fewer would show two different numbers alike.
@@ -83,12 +85,14 @@ def _judge_gain(one: Score, other: Score, yes: str, no: str) -> str:
 def answer(found: "Report") -> list[str]:
     """Write what would have been saved and with whom, what laziness did, and what the best possible was."""
     told = [] if found.source.forecasts is None else [_describe_forecasts(found)]
+    wealth = [_describe_wealth(found)] if isinstance(found.setup.family, LogWealth) else []
     return [
         _describe_savings(found),
         _describe_laziness(found),
         *told,
         _describe_optimum(found),
         *found.notes,
+        *wealth,
     ]
 
 
@@ -222,6 +226,18 @@ def _describe_optimum(found: "Report") -> str:
     if bound == least:
         return f"The best possible total was {bound} (proved)."
     return f"The best possible total was between {bound} and {least} (proved)."
+
+
+def _describe_wealth(found: "Report") -> str:
+    """Write costs of log-wealth as what became of 1, and the move cost in basis points."""
+    became = []
+    for name, score in ((format_contender(found.best), found.best), (name_fixed(found), found.score(FIXED))):
+        became.append(f"{name} turned 1 into {np.exp(min(-score.cost, MOST_LOG)):.4g}")
+    movement = found.setup.movement
+    swap = np.eye(found.source.dim)[0] - np.eye(found.source.dim)[-1]
+    points = float(np.mean(movement.weight)) * float(movement.distance(swap)) / 2.0 * 1e4
+    words = f"At {points:.3g} basis points per side, {', '.join(became)}."
+    return f"{words} klazy.portfolio.backtest adds 1/N, buy-and-hold, risk and turnover."
 
 
 def explain_laziness(found: "Report", other: Score) -> str:
