@@ -214,7 +214,7 @@ def test_a_leader_moves_to_no_expert_that_forgets_while_forecasts_are_no_better_
     best = max(learner.regression.skill(trace.state.regression, 2**k) for k in range(1, 9))
     assert f"better than the mean of all rounds by {best:.2f} (0: no better, 1: exact)" in words
     alone = kl.contrib.Autoregressive(domain, movement, 8)
-    state = kl.run(alone, noise[:40]).state
+    state = kl.run(alone, 0.1 * noise[:40]).state
     best_point = domain.argmin_linear(alone.regression.forecast(state.regression, 8))
     saved = 8.0 * alone.regression.forecast(state.regression, 8) @ (state.x - best_point)
     cost = np.abs(best_point - state.x).sum()
@@ -222,7 +222,4 @@ def test_a_leader_moves_to_no_expert_that_forgets_while_forecasts_are_no_better_
     words = alone.describe_memory(state)
     assert f"to go there would save {saved:.4g} in 8 rounds, and cost {cost:.4g}." in words
     skill = max(alone.regression.skill(state.regression, 8), 0.0)
-    assert (
-        f"for 8 rounds, each compared with what came after it, have been better than the mean of all rounds by {skill:.2f}"
-        in words
-    )
+    assert f"better than the mean of all rounds by {skill:.2f}" in words
