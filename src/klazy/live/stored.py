@@ -406,30 +406,28 @@ def revive_agent(
 def require_same(
     stored: StoredAgent,
     learner: Learner[Any] | None,
-    start: Callable[[], AgentState] | None,
+    spec: RowSpec | None,
     given: dict[str, Any],
     engine: str,
 ) -> None:
-    """Raise an error if an agent was opened with arguments that it does not have."""
+    """Raise an error if an agent was opened with arguments that it does not have; ``spec`` is what they amount to, if known."""
     state = stored.state
-    found = None
-    if set(map(type, given.values())) != {NoneType}:
-        spec = RowSpec.build(state.learner, **given) if start is None else start().spec
-        found = state.spec.find_difference(spec, given)
     remedy = "Leave it out, or choose another name."
+    found = None
     if learner not in (None, state.learner):
-        name, here, value = "learner", state.learner, learner
-    elif found is not None:
-        name, here = found
-        value = given[name]
-    elif engine not in ("auto", state.engine):
-        name, here, value, remedy = "engine", state.engine, engine, "Leave it out."
-    else:
-        return
-    raise InvalidInput(
-        f"{name} must be {here!r}, as stored for {stored.agent.name!r} in {stored.store.path}, "
-        f"got {value!r}. {remedy}"
-    )
+        found = "learner", state.learner, learner
+    elif set(map(type, given.values())) != {NoneType}:
+        spec = spec or RowSpec.build(state.learner, **given)
+        found = state.spec.find_difference(spec, given)
+    if found is None and engine not in ("auto", state.engine):
+        found = "engine", state.engine, engine
+        remedy = "Leave it out."
+    if found is not None:
+        name, here, value = found
+        raise InvalidInput(
+            f"{name} must be {here!r}, as stored for {stored.agent.name!r} in {stored.store.path}, "
+            f"got {value!r}. {remedy}"
+        )
 
 
 # Fleets
