@@ -304,7 +304,7 @@ class StoredAgent(StoredAgents):
     def copy(self) -> Self:
         """Return an agent that changes independently of this one."""
         copied = type(self).__new__(type(self))
-        copied.__dict__.update(self.__dict__)
+        vars(copied).update(vars(self))
         copied.state = self.state.copy()
         return copied
 
