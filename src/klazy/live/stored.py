@@ -9,8 +9,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from datetime import timedelta
-from functools import partial
-from pathlib import Path
 from time import perf_counter, time
 from types import NoneType
 from typing import Any, Self
@@ -23,7 +21,7 @@ from klazy.learners import Learner
 from klazy.live import records
 from klazy.live.rows import RowSpec
 from klazy.live.state import AgentState, OtherMachine, Overtaken, RoundOutcome, warn_of_another_machine
-from klazy.live.store import Store, TakenError, open_store
+from klazy.live.store import Store, TakenError
 
 # How many rounds are replayed at most when an agent is opened, and how many seconds they may need.
 SNAPSHOT_ROUNDS = 1000
@@ -544,7 +542,7 @@ class StoredFleet(StoredAgents):
         text = json.dumps(machine)
         if text not in self._machines:
             where = f"{member.agent.name!r} in {self.store.path}"
-            self._machines[text] = warn_of_another_machine(machine, "compiled", where, stacklevel=6)
+            self._machines[text] = warn_of_another_machine(machine, "compiled", where, stacklevel=5)
         return self._machines[text]
 
     def _require_alike(self, member: StoredAgent) -> None:
@@ -575,22 +573,7 @@ class StoredFleet(StoredAgents):
             )
 
 
-def open_fleet(
-    path: str | Path, learner: Learner[Any] | None, names: tuple[str, ...] | None, **options: Any
-) -> StoredFleet:
-    """Open the agents of these names as they were after their last records, or create them."""
-    store = open_store(path, new=learner is not None, **options)
-    try:
-        if names is None:
-            return StoredFleet(store, _find_alike(store, learner), learner)
-        start = None if learner is None else partial(AgentState, learner, "compiled")
-        return StoredFleet(store, find_or_create(store, names, start), learner)
-    except BaseException:
-        store.close()
-        raise
-
-
-def _find_alike(store: Store, learner: Learner[Any] | None) -> list[records.AgentRow]:
+def find_alike(store: Store, learner: Learner[Any] | None) -> list[records.AgentRow]:
     """Return all agents that can play in the fleet of a learner, by default that of the first of them."""
     found = []
     for agent in store.list_agents():
