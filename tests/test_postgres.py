@@ -61,6 +61,14 @@ class TestAnAgent:
             with pytest.raises(ValueError, match="was opened read-only"):
                 agent.update(GRADIENTS[0])
 
+    def test_an_empty_schema_that_is_there_is_used(self, url, server):
+        server.run("CREATE SCHEMA klazy")
+        with pytest.raises(ValueError, match="has no agents yet"):
+            kl.Agent.open(url, LEARNER, read_only=True)
+        in_store(url, 3)
+        with kl.Agent.open(url, read_only=True) as agent:
+            assert seen(agent) == seen(in_memory(3))
+
     def test_the_views_can_be_read_by_anyone(self, url, server):
         learner = kl.MemoryGD(kl.L2Ball(4, radius=1e9), 1e-6, memory=kl.memories.Decay(4.0))
         g = np.array([[1.0, -0.0, 1e-310, -3e-7], [2.5e5, 0.1, -1e-12, 7.0]])

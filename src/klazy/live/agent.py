@@ -825,13 +825,15 @@ class Agent(InStore, Controls):
         given = {"costs": costs, "columns": columns, "movement": movement, "origin": origin, "fill": fill}
         given |= {"per": per, "lead": lead, "delay": delay, "forecast": forecast}
         start: Callable[[], AgentState] | None = None
+        spec = None
         if isinstance(learner, Agent):
             given_too = [name for name, value in (given | {"state": state}).items() if value is not None]
             if given_too:
                 raise InvalidInput(f"Leave {', '.join(given_too)} out: the agent {learner!r} has its own.")
             with learner._lock:
                 start = partial(AgentState.from_dict, learner._now.to_dict())
-            given = vars(learner._spec)
+            spec = learner._spec
+            given = vars(spec)
             own: Learner[Any] = learner.learner
             learner = own
         elif learner is not None:
@@ -845,7 +847,7 @@ class Agent(InStore, Controls):
                 )
             (row,) = stored.find_or_create(store, [name], start)
             agent = stored.revive_agent(store, row, keep, learner)
-            stored.require_same(agent, learner, start, given, engine)
+            stored.require_same(agent, learner, spec, given, engine)
             if guards is not None and not read_only:
                 agent.end(lambda now, id: now.record_guards(guards))
         except BaseException:

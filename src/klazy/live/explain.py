@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from klazy.base.checks import Array
+from klazy.base.checks import LARGEST, Array
 from klazy.learners import Learner
 from klazy.live.guards import Guards, GuardState
-from klazy.sets import ConvexSet
+from klazy.sets import Box
 from klazy.theory.diagnosis import STILL
 
 _COORDINATES_SHOWN = 8
@@ -110,29 +110,6 @@ def _explain_memory(learner: Learner[Any], state: Any) -> tuple[int | None, str]
     return since, words
 
 
-class _Everywhere(ConvexSet):
-    """R^d, on which a learner's next point is the one that its own set would project."""
-
-    def __init__(self, dim: int) -> None:
-        self._keep(dim=dim)
-
-    @property
-    def diameter(self) -> float:
-        return math.inf
-
-    def nearest(self, y: Array) -> Array:
-        return y
-
-    def lowest(self, g: Array) -> Array:
-        raise ArithmeticError("a linear function has no minimum on all of R^d")
-
-    def violation(self, x: Array) -> Array:
-        return np.zeros(x.shape[:-1])
-
-    def farthest(self, center: Array) -> float:
-        return math.inf
-
-
 def _measure_slack(learner: Any, state: Any) -> tuple[Array, Array, float, float]:
     """Return y, the normal, how far the point moves if the next gradient is zero, and the margin in units of gradients."""
     domain = learner.domain
@@ -141,7 +118,8 @@ def _measure_slack(learner: Any, state: Any) -> tuple[Array, Array, float, float
     if sigma == math.inf:
         return state.x.copy(), nothing, 0.0, math.nan
     unbound = copy(learner)
-    unbound._keep(domain=_Everywhere(domain.dim))
+    largest = np.full(domain.dim, LARGEST)
+    unbound._keep(domain=Box(-largest, largest))
     y = unbound.step(state, nothing).x
     normal = sigma * (y - state.x)
     drift = float(np.linalg.norm(domain.nearest(y) - state.x))

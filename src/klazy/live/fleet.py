@@ -3,6 +3,7 @@
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from threading import RLock
 from typing import TYPE_CHECKING, Any, Self, overload
@@ -16,6 +17,7 @@ from klazy.kernels.layout import find_missing_part, layout_of
 from klazy.learners import Learner
 from klazy.live.agent import InStore
 from klazy.live.records import check_id
+from klazy.live.state import AgentState
 
 if TYPE_CHECKING:
     # Stores and explanations are imported when they are needed.
@@ -216,15 +218,26 @@ class Fleet(InStore):
         ...     agent.t, bool((agent.x == x[1]).all())
         (2, True)
         """
-        from klazy.live.stored import open_fleet
+        from klazy.live import stored
+        from klazy.live.store import open_store
 
         wanted = None if names is None else check_names(names)
         if learner is not None and not check_learner(learner).takes_gradients:
             raise InvalidInput(
                 f"A fleet needs a learner that takes gradients, got {learner!r}. Use Agent.open, and give it rows."
             )
-        stored = open_fleet(path, learner, wanted, sync=sync, shared=shared)
-        return cls.__new__(cls)._serve(stored.learner, stored.names, stored)
+        store = open_store(path, sync, shared=shared, new=learner is not None)
+        try:
+            if wanted is None:
+                found = stored.find_alike(store, learner)
+            else:
+                start = None if learner is None else partial(AgentState, learner, "compiled")
+                found = stored.find_or_create(store, wanted, start)
+            fleet = stored.StoredFleet(store, found, learner)
+        except BaseException:
+            store.close()
+            raise
+        return cls.__new__(cls)._serve(fleet.learner, fleet.names, fleet)
 
     def __len__(self) -> int:
         return len(self.names)

@@ -88,10 +88,13 @@ class RowSpec:
         if origin is not None:
             origin = _check_origin(origin)
         units = None if per is None else tuple(check_per(per, family, dim).tolist())
-        lags = [_check_lag(lag, name, learner, family) for name, lag in (("lead", lead), ("delay", delay))]
+        if lead is not None:
+            lead = _check_lag(lead, "lead", learner, family)
+        if delay is not None:
+            delay = _check_lag(delay, "delay", learner, family)
         if forecast is not None:
             forecast = _check_forecast(forecast, learner, rows)
-        return cls(family, rows, decisions, price, origin, fill, units, *lags, forecast)
+        return cls(family, rows, decisions, price, origin, fill, units, lead or 0, delay or 0, forecast)
 
     @property
     def lag(self) -> int:
@@ -125,15 +128,15 @@ class RowSpec:
             given["columns"] = dict(zip_longest(given["columns"], data["names"]))
         return cls.build(learner, **given)
 
-    def find_difference(self, other: "RowSpec", given: Mapping[str, Any]) -> tuple[str, Any] | None:
-        """Return the first argument in ``given`` whose value differs in ``other``, with its value here."""
+    def find_difference(self, other: "RowSpec", given: Mapping[str, Any]) -> tuple[str, Any, Any] | None:
+        """Return the first argument in ``given`` that differs in ``other``, with its value here and the given one."""
         for name in _COMPARED:
             here = getattr(self, name)
             is_same = here == getattr(other, name)
             if name == "columns":
                 is_same = is_same and self.names == other.names
             if given[name] is not None and not is_same:
-                return name, here
+                return name, here, given[name]
         return None
 
     def read(self, row: Any, dim: int) -> Array:
@@ -325,7 +328,7 @@ def check_per(per: Any, costs: Family | None, dim: int) -> Array:
 
 def _check_lag(lag: Any, name: str, learner: Learner[Any], costs: Family | None) -> int:
     """Check a number of rounds by which something is late."""
-    if lag is None or lag == 0:
+    if lag == 0:
         return 0
     _require_costs(costs, name)
     if isinstance(learner, Delayed):

@@ -9,8 +9,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from datetime import timedelta
-from functools import partial
-from pathlib import Path
 from time import perf_counter, time
 from types import NoneType
 from typing import Any, Self
@@ -23,7 +21,7 @@ from klazy.learners import Learner
 from klazy.live import records
 from klazy.live.rows import RowSpec
 from klazy.live.state import AgentState, OtherMachine, Overtaken, RoundOutcome, warn_of_another_machine
-from klazy.live.store import Store, TakenError, open_store
+from klazy.live.store import Store, TakenError
 
 # How many rounds are replayed at most when an agent is opened, and how many seconds they may need.
 SNAPSHOT_ROUNDS = 1000
@@ -304,7 +302,7 @@ class StoredAgent(StoredAgents):
     def copy(self) -> Self:
         """Return an agent that changes independently of this one."""
         copied = type(self).__new__(type(self))
-        copied.__dict__.update(self.__dict__)
+        vars(copied).update(vars(self))
         copied.state = self.state.copy()
         return copied
 
@@ -406,30 +404,28 @@ def revive_agent(
 def require_same(
     stored: StoredAgent,
     learner: Learner[Any] | None,
-    start: Callable[[], AgentState] | None,
+    spec: RowSpec | None,
     given: dict[str, Any],
     engine: str,
 ) -> None:
-    """Raise an error if an agent was opened with arguments that it does not have."""
+    """Raise an error if an agent was opened with arguments that it does not have; ``spec`` is what they amount to, if known."""
     state = stored.state
-    found = None
-    if set(map(type, given.values())) != {NoneType}:
-        spec = RowSpec.build(state.learner, **given) if start is None else start().spec
-        found = state.spec.find_difference(spec, given)
     remedy = "Leave it out, or choose another name."
+    found = None
     if learner not in (None, state.learner):
-        name, here, value = "learner", state.learner, learner
-    elif found is not None:
-        name, here = found
-        value = given[name]
-    elif engine not in ("auto", state.engine):
-        name, here, value, remedy = "engine", state.engine, engine, "Leave it out."
-    else:
-        return
-    raise InvalidInput(
-        f"{name} must be {here!r}, as stored for {stored.agent.name!r} in {stored.store.path}, "
-        f"got {value!r}. {remedy}"
-    )
+        found = "learner", state.learner, learner
+    elif set(map(type, given.values())) != {NoneType}:
+        spec = spec or RowSpec.build(state.learner, **given)
+        found = state.spec.find_difference(spec, given)
+    if found is None and engine not in ("auto", state.engine):
+        found = "engine", state.engine, engine
+        remedy = "Leave it out."
+    if found is not None:
+        name, here, value = found
+        raise InvalidInput(
+            f"{name} must be {here!r}, as stored for {stored.agent.name!r} in {stored.store.path}, "
+            f"got {value!r}. {remedy}"
+        )
 
 
 # Fleets
@@ -546,7 +542,7 @@ class StoredFleet(StoredAgents):
         text = json.dumps(machine)
         if text not in self._machines:
             where = f"{member.agent.name!r} in {self.store.path}"
-            self._machines[text] = warn_of_another_machine(machine, "compiled", where, stacklevel=6)
+            self._machines[text] = warn_of_another_machine(machine, "compiled", where, stacklevel=5)
         return self._machines[text]
 
     def _require_alike(self, member: StoredAgent) -> None:
@@ -577,22 +573,7 @@ class StoredFleet(StoredAgents):
             )
 
 
-def open_fleet(
-    path: str | Path, learner: Learner[Any] | None, names: tuple[str, ...] | None, **options: Any
-) -> StoredFleet:
-    """Open the agents of these names as they were after their last records, or create them."""
-    store = open_store(path, new=learner is not None, **options)
-    try:
-        if names is None:
-            return StoredFleet(store, _find_alike(store, learner), learner)
-        start = None if learner is None else partial(AgentState, learner, "compiled")
-        return StoredFleet(store, find_or_create(store, names, start), learner)
-    except BaseException:
-        store.close()
-        raise
-
-
-def _find_alike(store: Store, learner: Learner[Any] | None) -> list[records.AgentRow]:
+def find_alike(store: Store, learner: Learner[Any] | None) -> list[records.AgentRow]:
     """Return all agents that can play in the fleet of a learner, by default that of the first of them."""
     found = []
     for agent in store.list_agents():

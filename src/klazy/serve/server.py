@@ -14,6 +14,7 @@ import threading
 from collections.abc import Callable
 from datetime import UTC, datetime
 from functools import partial
+from itertools import chain
 from typing import Any
 
 import uvicorn
@@ -67,8 +68,6 @@ class PatientProtocol(HttpToolsProtocol):
 
     seconds = 10.0
     _timer: asyncio.TimerHandle | None = None
-    # Bytes of this request's first line and headers.
-    _head = 0
     # Bytes since the parser found the last complete part of a request.
     _unread = 0
     _is_too_large = False
@@ -85,28 +84,17 @@ class PatientProtocol(HttpToolsProtocol):
             self.send_400_response("")
 
     def on_message_begin(self) -> None:
-        self._head = 0
         super().on_message_begin()
         if self._timer is None:
             self._wait()
 
-    def on_url(self, url: bytes) -> None:
-        self._count(len(url))
-        super().on_url(url)
-
-    def on_header(self, name: bytes, value: bytes) -> None:
-        self._count(len(name) + len(value))
-        super().on_header(name, value)
-
-    def _count(self, size: int) -> None:
-        self._head += size
-        if self._head > HEAD_BYTES or len(self.headers) >= MAX_HEADERS:
+    def on_headers_complete(self) -> None:
+        self._unread = 0
+        size = len(self.url) + sum(map(len, chain.from_iterable(self.headers)))
+        if size > HEAD_BYTES or len(self.headers) > MAX_HEADERS:
             self._is_too_large = True
             # This stops the parser.
             raise ValueError("the head is too large")
-
-    def on_headers_complete(self) -> None:
-        self._unread = 0
         self._stop_waiting()
         super().on_headers_complete()
 
