@@ -92,5 +92,12 @@ def write_explorer(app: Any, failed: Exception | None) -> None:
         (Path(app.outdir) / "explore.html").write_text(assembled(), encoding="utf-8")
 
 
+def name_levels(app: Any, page: str, template: str, context: dict[str, Any], tree: Any) -> None:
+    """Give the captions of the sidebar a level, without which screen readers do not know them as headings."""
+    sidebar = context.get("furo_navigation_tree", "")
+    context["furo_navigation_tree"] = sidebar.replace('role="heading"', 'role="heading" aria-level="2"')
+
+
 def setup(app: Any) -> None:
+    app.connect("html-page-context", name_levels, priority=900)  # after furo, which makes the sidebar
     app.connect("build-finished", write_explorer)

@@ -1,5 +1,6 @@
 """Figures of the gallery's scripts, for sphinx-gallery: its own scraper asks pyplot, and klazy draws without."""
 
+import pickle
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -9,7 +10,11 @@ from typing import Any
 from weakref import WeakSet
 
 from matplotlib.figure import Figure
+from matplotlib.gridspec import GridSpec
 
+CARD = (4.0, 2.8)  # inches of a card in the gallery, which is shown half as large as a figure
+CARD_DPI = 100
+CARD_POINTS = 14
 WIDE = 5.0  # inches: panels side by side, which a phone must scroll rather than shrink (site.css)
 _drawn: WeakSet[Figure] = WeakSet()  # not the scraper's own, which Sphinx pickles and compares
 
@@ -30,6 +35,10 @@ class FigureScraper:
         directives = []
         for name, figure in fresh(block_vars["example_globals"]):
             path = Path(next(block_vars["image_path_iterator"]))
+            if path.stem.endswith("_001"):
+                # The gallery makes a script's card from its first picture, which the page does not show.
+                draw_card(figure).savefig(path, dpi=CARD_DPI)
+                path = Path(next(block_vars["image_path_iterator"]))
             sharp = path.with_stem(f"{path.stem}_{self.sharp}_00x")
             figure.savefig(path, dpi=self.dpi)
             figure.savefig(sharp, dpi=self.sharp * self.dpi)
@@ -41,6 +50,38 @@ class FigureScraper:
                 else rst
             )
         return "".join(directives)
+
+
+def draw_card(figure: Figure) -> Figure:
+    """The first panel of a figure, with letters and lines that can be read at the size of a card.
+
+    >>> figure = Figure(figsize=(7, 3))
+    >>> above, below = figure.subplots(2)
+    >>> card = draw_card(figure)
+    >>> len(card.axes), len(figure.axes), float(card.get_figwidth())
+    (1, 2, 4.0)
+    """
+    card = pickle.loads(pickle.dumps(figure))
+    first, *others = card.axes
+    for part in (*others, *card.legends, *card.texts):
+        part.remove()
+    card.set_size_inches(CARD)
+    card.set_layout_engine("constrained")
+    first.set_subplotspec(GridSpec(1, 1, figure=card)[0, 0])
+    first.set_title("")
+    first.tick_params(labelsize=CARD_POINTS - 3)
+    first.tick_params(labelbottom=True, labelleft=True)
+    for label in (first.xaxis.label, first.yaxis.label):
+        label.set_fontsize(CARD_POINTS)
+    for text in first.texts:
+        text.set_fontsize(CARD_POINTS - 3)
+    for line in first.lines:
+        line.set_linewidth(max(line.get_linewidth(), 2.0))
+    legend = first.get_legend()
+    if legend is not None:
+        for text in legend.get_texts():
+            text.set_fontsize(CARD_POINTS - 3)
+    return card
 
 
 def fresh(names: Mapping[str, Any]) -> Iterator[tuple[str, Figure]]:

@@ -176,19 +176,21 @@ class TestScraper:
         assert kept == scraper.FigureScraper()
         assert repr(kept) == repr(scraper.FigureScraper())
 
-    def test_it_writes_two_files_and_one_directive_for_each_figure(self, scraper, tmp_path):
+    def test_it_writes_two_files_and_one_directive_for_each_figure_and_a_card(self, scraper, tmp_path):
         pytest.importorskip("sphinx_gallery")
         figures = {name: Figure(figsize=(3.5, 2.0)) for name in ("first_one", "second")}
         for figure in figures.values():
             figure.subplots().set(xlabel=r"$\sigma$", ylabel="regret")
-        paths = iter([str(tmp_path / f"sphx_glr_script_{i:03}.png") for i in (1, 2)])
+        paths = iter([str(tmp_path / f"sphx_glr_script_{i:03}.png") for i in (1, 2, 3)])
         told = {"example_globals": figures, "image_path_iterator": paths}
         text = scraper.FigureScraper()(("code", "", 1), told, {"src_dir": str(tmp_path)})
         assert text.count(".. image-sg::") == 2
         assert ":alt: first one: regret over sigma\n" in text
-        assert "/sphx_glr_script_001.png, /sphx_glr_script_001_2_00x.png 2.00x\n" in text
-        sizes = [imread(tmp_path / f"sphx_glr_script_001{end}.png").shape[:2] for end in ("", "_2_00x")]
+        assert "/sphx_glr_script_002.png, /sphx_glr_script_002_2_00x.png 2.00x\n" in text
+        assert "script_001" not in text
+        sizes = [imread(tmp_path / f"sphx_glr_script_{end}.png").shape[:2] for end in ("002", "002_2_00x")]
         assert sizes == [(240, 420), (480, 840)]
+        assert imread(tmp_path / "sphx_glr_script_001.png").shape[:2] == (280, 400)
 
     def test_a_block_without_figures_gives_no_words(self, scraper, tmp_path):
         pytest.importorskip("sphinx_gallery")

@@ -114,12 +114,25 @@ def test_copy_buttons_leave_out_prompts_and_output(site, browser):
     page.close()
 
 
-def test_the_picture_of_the_landing_page_fits_a_telephone_and_its_doors_open(site, browser):
+def test_the_landing_page_has_a_picture_for_each_width_and_its_doors_open(site, browser):
     page = browser.new_page(viewport={"width": 390, "height": 900})
     page.goto((site / "index.html").as_uri())
-    box = page.locator("img[src$='load.png']").bounding_box()
+    narrow = page.locator("img[src$='load.png']")
+    wide = page.locator("img[src$='load-wide.png']")
+    box = narrow.bounding_box()
     assert box
     assert 300 < box["width"] <= 390
+    assert not wide.is_visible()
+    page.set_viewport_size({"width": 1280, "height": 900})
+    assert not narrow.is_visible()
+    article = page.locator("article").bounding_box()
+    box = wide.bounding_box()
+    assert article
+    assert box
+    assert box["width"] > 0.95 * article["width"]
+    assert page.locator(".sidebar-logo").bounding_box()
+    levels = page.locator("[role=heading]").evaluate_all("all => all.map(each => each.ariaLevel)")
+    assert set(levels) == {"2"}
     doors = page.locator(".sd-card a").evaluate_all("links => links.map(link => link.href)")
     assert len(doors) == 3
     assert all(Path(door.removeprefix("file://")).exists() for door in doors)

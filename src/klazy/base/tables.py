@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 # What LaTeX reads as commands.
 _ESCAPED = {letter: f"\\{letter}" for letter in "&%$#_{}"}
 _ESCAPED |= {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
-_ESCAPES = str.maketrans(_ESCAPED | {"<": r"\textless{}", ">": r"\textgreater{}"})
+_LATEX_ESCAPES = str.maketrans(_ESCAPED | {"<": r"\textless{}", ">": r"\textgreater{}"})
 
 
 class Tabular:
@@ -149,7 +149,7 @@ def _format_latex(cell: Any, digits: int) -> str:
 
 
 def _escape(text: str) -> str:
-    return " ".join(text.split()).translate(_ESCAPES)
+    return " ".join(text.split()).translate(_LATEX_ESCAPES)
 
 
 def _write(text: str, path: str | Path | None) -> str:

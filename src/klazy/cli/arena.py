@@ -76,7 +76,7 @@ def play_arena(
     """  # fmt: skip
     from klazy.show.style import make_pdf
     from klazy.studies.arena import SUITE_VERSION, play_suite
-    from klazy.studies.arena.page import FIGURES, describe_ranking, list_tables, make_arena_page, warn
+    from klazy.studies.arena.page import ARENA_FIGURES, describe_ranking, list_tables, make_arena_page, warn
     from klazy.studies.arena.submission import make_submission
     from klazy.studies.arena.table import shorten_ranking
     from klazy.studies.contenders import import_own
@@ -109,7 +109,7 @@ def play_arena(
     make_folder(out)
     page = out / "arena.html"
     write_durably(page, make_arena_page(found, read_command_line()).encode())
-    figures = {name: make_pdf(found.plot(name)) for name in FIGURES}
+    figures = {name: make_pdf(found.plot(name)) for name in ARENA_FIGURES}
     with explain_os_error(f"write to {out}"):
         write_for_papers(out, list_tables(found), figures)
     say("\n".join([*warn(found), *describe_ranking(found)]))

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from klazy.show import Figure
 
 EPS = float(np.finfo(np.float64).eps)
-PAID = ("hitting", "switching", "cost", "lower_bound")
+OPTIMUM_PARTS = ("hitting", "switching", "cost", "lower_bound")
 DRAWN_COORDINATES = 3  # the most that a card draws
 
 
@@ -79,7 +79,7 @@ class Optimum:
 
     def __str__(self) -> str:
         T, d = self.u.shape
-        table = "\n".join(f"{name:12}{getattr(self, name):18.10g}" for name in PAID)
+        table = "\n".join(f"{name:12}{getattr(self, name):18.10g}" for name in OPTIMUM_PARTS)
         moved = int((np.diff(self.u, axis=0) != 0.0).any(axis=1).sum())
         effort = f", {self.iterations} iterations" if self.iterations else ""
         return (
@@ -91,7 +91,9 @@ class Optimum:
     def _repr_html_(self) -> str:
         """Show the same in a notebook, with a small picture of a few coordinates."""
         title, *_, moves = str(self).splitlines()
-        rows = [{"": name.replace("_", " "), "value": getattr(self, name)} for name in (*PAID, "gap")]
+        rows = [
+            {"": name.replace("_", " "), "value": getattr(self, name)} for name in (*OPTIMUM_PARTS, "gap")
+        ]
         picture = ""
         if self.u.shape[1] <= DRAWN_COORDINATES:
             names = self.columns or [f"u{i + 1}" for i in range(self.u.shape[1])]

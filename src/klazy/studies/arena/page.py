@@ -82,7 +82,7 @@ def _draw_games(found: Arena) -> "Figure":
 
 
 # The figures of the page, by name.
-FIGURES: "dict[str, Callable[[Arena], Figure]]" = {
+ARENA_FIGURES: "dict[str, Callable[[Arena], Figure]]" = {
     "ratios": _draw_ratios,
     "ranks": _draw_ranks,
     "pareto": _draw_pareto,
@@ -109,7 +109,7 @@ def make_arena_page(found: Arena, command: str) -> str:
         warnings=warn(found),
         answer=describe_ranking(found),
         ranking=shorten_ranking(found.rank()),
-        figures={name: make_svg(draw(found), name) for name, draw in FIGURES.items()},
+        figures={name: make_svg(draw(found), name) for name, draw in ARENA_FIGURES.items()},
         worse=worse,
         worse_counts=list(_count_worse(found, worse)),
         content=CONTENT,

@@ -415,9 +415,9 @@ class Arena(Tabular):
         Figure
             A matplotlib figure.
         """
-        from klazy.studies.arena.page import FIGURES
+        from klazy.studies.arena.page import ARENA_FIGURES
 
-        return FIGURES[one_of(kind, "kind", tuple(FIGURES))](self)
+        return ARENA_FIGURES[one_of(kind, "kind", tuple(ARENA_FIGURES))](self)
 
     def __repr__(self) -> str:
         best = self.rank()[0]
