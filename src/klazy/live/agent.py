@@ -835,7 +835,7 @@ class Agent(InStore, Controls):
                     f"state is for a new agent, and {name!r} exists already. Leave the state out."
                 )
             (row,) = stored.find_or_create(store, [name], start)
-            agent = stored.revive_agent(store, row, keep, learner)
+            agent = stored.StoredAgent(store, row, keep, learner).revive()
             stored.require_same(agent, learner, spec, given, engine)
             if guards is not None and not read_only:
                 agent.end(lambda now, id: now.record_guards(guards))
