@@ -902,8 +902,8 @@ class Agent(InStore, Controls):
 
     def __repr__(self) -> str:
         now = self._now
-        shown = {name: getattr(now.spec, name) for name in ("costs", "columns", "movement", "fill", "per")}
-        shown |= {"lead": self.lead or None, "delay": self.delay or None}
+        names = ("costs", "columns", "movement", "fill", "per", "lead", "delay")
+        shown = {name: getattr(now.spec, name) or None for name in names}
         if now.spec.columns is not None:
             shown["columns"] = list(now.spec.columns)
         shown["guards"] = now.guards
