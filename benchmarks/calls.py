@@ -114,10 +114,11 @@ def main_table() -> None:
             count(counter, "Agent.observe(row) in a store", lambda: agent.observe(ROW))
             count(counter, "Agent.update(g) in a store", lambda: agent.update([1.0, 2.0], gradient=True))
 
+        kl.Agent.open(folder / "c.db", LEARNER).close()
         with contextlib.ExitStack() as opened:
 
             def reopen() -> None:
-                opened.enter_context(kl.Agent.open(folder / "a.db", LEARNER))
+                opened.enter_context(kl.Agent.open(folder / "c.db", LEARNER))
 
             count(counter, "Agent.open of an existing agent", reopen)
         asyncio.run(post(counter, folder / "b.db"))

@@ -34,7 +34,7 @@ from klazy.live.inspection import check_store
 from klazy.live.records import AGENT_SHIFT, checksum_row
 from klazy.live.sqlite import PAGE_SIZE
 from klazy.live.store import Store, open_store
-from klazy.live.stored import revive_agent
+from klazy.live.stored import StoredAgent
 from nursery import (
     GRADIENTS,
     GUARDS,
@@ -1043,13 +1043,13 @@ def test_what_is_written_together_is_there_whole_or_not_at_all(tmp_path):
             revived.end(lambda now, id: now.record_gradient(np.ones(5), None, id), id)
             raise ZeroDivisionError
 
-    revived = revive_agent(store, store.list_agents()[0])
+    revived = StoredAgent(store, store.list_agents()[0]).revive()
     with store.together():
         revived.end(lambda now, id: now.record_gradient(np.ones(5), None, id), "outer")
         with pytest.raises(ZeroDivisionError):
             fail_after("inner")
     assert [row.id for row in store.read_records(1, 0)] == ["outer"]
-    revived = revive_agent(store, store.list_agents()[0])
+    revived = StoredAgent(store, store.list_agents()[0]).revive()
     with pytest.raises(ZeroDivisionError):
         fail_after("never")
     assert [row.id for row in store.read_records(1, 0)] == ["outer"]

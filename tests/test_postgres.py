@@ -18,7 +18,7 @@ from klazy.live import postgres, stored
 from klazy.live.inspection import check_store
 from klazy.live.records import AGENT_SHIFT
 from klazy.live.store import StoreFailed, open_store
-from klazy.live.stored import revive_agent
+from klazy.live.stored import StoredAgent
 from nursery import GRADIENTS, GUARDS, LEARNER, in_memory, in_store, open_step, play, seen
 
 pytestmark = pytest.mark.xdist_group("postgres")
@@ -274,7 +274,7 @@ class TestALostConnection:
             in_store(url, 2, name=name)
         id = "" if kind == "plain" else "tuesday"
         store = open_store(url)
-        a, b = (revive_agent(store, agent) for agent in store.list_agents())
+        a, b = (StoredAgent(store, agent).revive() for agent in store.list_agents())
 
         def play_both():
             with store.together():

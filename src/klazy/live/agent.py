@@ -846,7 +846,7 @@ class Agent(InStore, Controls):
                     f"state is for a new agent, and {name!r} exists already. Leave the state out."
                 )
             (row,) = stored.find_or_create(store, [name], start)
-            agent = stored.revive_agent(store, row, keep, learner)
+            agent = stored.StoredAgent(store, row, keep, learner).revive()
             stored.require_same(agent, learner, spec, given, engine)
             if guards is not None and not read_only:
                 agent.end(lambda now, id: now.record_guards(guards))
@@ -913,8 +913,8 @@ class Agent(InStore, Controls):
 
     def __repr__(self) -> str:
         now = self._now
-        shown = {name: getattr(now.spec, name) for name in ("costs", "columns", "movement", "fill", "per")}
-        shown |= {"lead": self.lead or None, "delay": self.delay or None, "forecast": self.forecast}
+        names = ("costs", "columns", "movement", "fill", "per", "lead", "delay", "forecast")
+        shown = {name: getattr(now.spec, name) or None for name in names}
         if now.spec.columns is not None:
             shown["columns"] = list(now.spec.columns)
         shown["guards"] = now.guards

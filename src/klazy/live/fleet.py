@@ -233,11 +233,11 @@ class Fleet(InStore):
             else:
                 start = None if learner is None else partial(AgentState, learner, "compiled")
                 found = stored.find_or_create(store, wanted, start)
-            fleet = stored.StoredFleet(store, found, learner)
+            fleet = stored.StoredFleet(store, found, learner).revive()
         except BaseException:
             store.close()
             raise
-        return cls.__new__(cls)._serve(fleet.learner, fleet.names, fleet)
+        return cls.__new__(cls)._serve(fleet.members[0].state.learner, fleet.names, fleet)
 
     def __len__(self) -> int:
         return len(self.names)

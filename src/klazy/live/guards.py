@@ -15,6 +15,8 @@ from klazy.learners import Learner
 from klazy.movement import Movement, as_movement
 from klazy.sets import ConvexSet
 
+_NO_LIMIT = "Leave it out for no limit."
+
 
 class GuardState(NamedTuple):
     """The point played, since which round, and what all moves cost.
@@ -96,12 +98,8 @@ class Guards(Config):
         total: float | None = None,
         movement: Movement | str | None = None,
     ) -> None:
-        limits = {"G": G, "per_round": per_round, "total": total}
-        remedy = "Leave it out for no limit."
-        for name, limit in limits.items():
-            if limit is not None:
-                limit = positive(limit, name, remedy)
-            self._keep(**{name: limit})
+        for name, limit in (("G", G), ("per_round", per_round), ("total", total)):
+            self._keep(**{name: None if limit is None else positive(limit, name, _NO_LIMIT)})
         self._keep(up=_check_limit(up, "up"), down=_check_limit(down, "down"))
         if movement is not None:
             movement = as_movement(movement)
@@ -332,7 +330,7 @@ def _check_limit(limit: ArrayLike | None, name: str) -> float | Array | None:
         return None
     limits = real_array(limit, name)
     for each in limits.ravel():
-        positive(each, name, "Leave it out for no limit.")
+        positive(each, name, _NO_LIMIT)
     return limits if limits.ndim else float(limits)
 
 

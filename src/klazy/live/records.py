@@ -87,7 +87,7 @@ class Row(NamedTuple):
     @property
     def n(self) -> int:
         """Its number among the records of its agent."""
-        return find_number(self.key)
+        return self.key & _NUMBER
 
     def to_record(self) -> Record:
         """Return what happened, without what came of it."""
@@ -114,7 +114,7 @@ class Snapshot(NamedTuple):
     @property
     def n(self) -> int:
         """The number of the record that comes next."""
-        return find_number(self.key)
+        return self.key & _NUMBER
 
 
 class Token(NamedTuple):

@@ -96,11 +96,6 @@ class RowSpec:
             forecast = _check_forecast(forecast, learner, rows)
         return cls(family, rows, decisions, price, origin, fill, units, lead or 0, delay or 0, forecast)
 
-    @property
-    def lag(self) -> int:
-        """By how many rows a decision acts later than on the next one."""
-        return self.lead + self.delay
-
     def to_dict(self) -> dict[str, Any]:
         """Describe the specification by plain JSON values, without None."""
         found = {name: value for name, value in vars(self).items() if value is not None}

@@ -121,8 +121,9 @@ class AgentState:
             self.guards = self.fit_guards(guards)
             self.guarded = self.guards.init(learner.domain, self.own, self.t)
         self.queue: tuple[Array, ...] = ()
-        if self.spec.lag:
-            self.queue = (self.x,) * self.spec.lag
+        late = self.spec.lead + self.spec.delay
+        if late:
+            self.queue = (self.x,) * late
         self._select_fast_path()
 
     def _select_fast_path(self) -> None:

@@ -39,9 +39,12 @@ MakeRecord = Callable[..., records.Record | None]
 class StoredAgents(ABC):
     """Agents of a store whose rounds end together: those of a fleet, or a single one."""
 
-    store: Store
-    # A stale state was interrupted while a round was applied, and must be read again.
-    is_stale: bool
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        # A stale state was interrupted while a round was applied, and must be read again.
+        self.is_stale = True
+        # The machines that agents come from, and whether each is of this kind.
+        self._machines: dict[str, bool] = {}
 
     @property
     @abstractmethod
@@ -56,9 +59,9 @@ class StoredAgents(ABC):
     def _recall(self, given: Any, id: str) -> Array | None:
         """Return what these agents decided in the round of this id, if they know it."""
 
-    @abstractmethod
     def reload(self) -> None:
         """Read what other processes have written since."""
+        self.revive()
 
     @abstractmethod
     def _explain_race(self, rounds: list[int]) -> str:
@@ -95,6 +98,41 @@ class StoredAgents(ABC):
                 is_same_round = can_wait and rounds == [member.state.t for member in self.members]
                 if not retry and not is_same_round:
                     raise Overtaken(f"{self._explain_race(rounds)}, or use retry=True.") from None
+
+    def revive(self) -> Self:
+        """Read every agent again that has changed in the store, and warn of other machines than this one."""
+        is_of_here = True
+        members = self.members
+        latest = self.store.read_latest([member.agent.id for member in members])
+        for member, (snapshot, rows) in zip(members, latest, strict=True):
+            last = rows[-1].checksum if rows else None
+            key = rows[-1].key + 1 if rows else snapshot.key
+            if not member.is_stale and member.key == key and member.last == last:
+                continue
+            rows = member.begin(snapshot, rows)
+            if not self._is_of_here(member):
+                is_of_here = False
+                member.saved = -1
+            member.replay(rows)
+            self._require_alike(member)
+        if not is_of_here and not self.store.read_only:
+            # From here on, rounds are computed on this machine.
+            self.take_snapshots()
+        self.is_stale = False
+        return self
+
+    def _require_alike(self, member: "StoredAgent") -> None:  # noqa: B027  an agent alone is like itself
+        """Raise an error unless an agent's round can be played with those of the others."""
+
+    def _is_of_here(self, member: "StoredAgent") -> bool:
+        """Return True if this kind of machine wrote an agent's snapshot; warn once of each other kind."""
+        state = member.state
+        text = json.dumps(state.machine)
+        if text not in self._machines:
+            where = f"{member.agent.name!r} in {self.store.path}"
+            is_same = warn_of_another_machine(state.machine, state.engine, where, stacklevel=4)
+            self._machines[text] = is_same
+        return self._machines[text]
 
     def take_snapshots(self) -> None:
         """Store the present states, but of deleted agents, so that what came before is not replayed again."""
@@ -139,7 +177,7 @@ class StoredAgent(StoredAgents):
         keep: int | timedelta | None = None,
         learner: Learner[Any] | None = None,
     ) -> None:
-        self.store = store
+        super().__init__(store)
         self.agent = agent
         self.keep = keep
         # The learner that the agent should have; one that is equal to it is not built again.
@@ -147,7 +185,6 @@ class StoredAgent(StoredAgents):
         self._base = agent.id << records.AGENT_SHIFT
         self.n = 0
         self.last: int | None = None
-        self.is_stale = True
         # The record before which the last snapshot was taken; -1 if that was on another kind of machine.
         self.saved = 0
         self._seconds = 0.0
@@ -382,25 +419,6 @@ def find_or_create(
             store.create_agents(missing, configuration, snapshot, tuple(state.ids), state.x.tobytes())
 
 
-def revive_agent(
-    store: Store,
-    agent: records.AgentRow,
-    keep: int | timedelta | None = None,
-    learner: Learner[Any] | None = None,
-) -> StoredAgent:
-    """Return an agent as it was after its last record."""
-    ((snapshot, rows),) = store.read_latest([agent.id])
-    stored = StoredAgent(store, agent, keep, learner)
-    rows = stored.begin(snapshot, rows)
-    where = f"{agent.name!r} in {store.path}"
-    is_of_here = warn_of_another_machine(stored.state.machine, stored.state.engine, where, stacklevel=3)
-    stored.replay(rows)
-    if not store.read_only and not is_of_here:
-        stored.saved = -1
-        stored.take_snapshots()
-    return stored
-
-
 def require_same(
     stored: StoredAgent,
     learner: Learner[Any] | None,
@@ -437,16 +455,13 @@ class StoredFleet(StoredAgents):
     def __init__(
         self, store: Store, agents: Sequence[records.AgentRow], learner: Learner[Any] | None
     ) -> None:
-        self.store = store
+        super().__init__(store)
         self.names = tuple(agent.name for agent in agents)
         self._members = [StoredAgent(store, agent) for agent in agents]
         self._given = learner
-        self._machines: dict[str, bool] = {}
         # Configurations of agents that can play in the fleet.
         self._alike: set[str] = set()
         self._calls = 0
-        self.reload()
-        self.learner = self.members[0].state.learner
 
     @property
     def members(self) -> Sequence[StoredAgent]:
@@ -515,40 +530,12 @@ class StoredFleet(StoredAgents):
             )
         return np.array([records.read_numbers(row.decision) for row in rows]) if rows else None
 
-    # History
-
-    def reload(self) -> None:
-        """Read every agent again that has changed in the store."""
-        latest = self.store.read_latest([member.agent.id for member in self.members])
-        for member, (snapshot, rows) in zip(self.members, latest, strict=True):
-            last = rows[-1].checksum if rows else None
-            key = rows[-1].key + 1 if rows else snapshot.key
-            if not member.is_stale and member.key == key and member.last == last:
-                continue
-            member.replay(member.begin(snapshot, rows))
-            if member.state.guards is not None or member.agent.configuration not in self._alike:
-                self._require_alike(member)
-                self._alike.add(member.agent.configuration)
-            if not self._is_of_here(member):
-                member.saved = -1
-        if any(member.saved < 0 for member in self.members):
-            # From here on, rounds are computed on this machine.
-            self.take_snapshots()
-        self.is_stale = False
-
-    def _is_of_here(self, member: StoredAgent) -> bool:
-        """Return True if this kind of machine wrote an agent's snapshot; warn once of each other kind."""
-        machine = member.state.machine
-        text = json.dumps(machine)
-        if text not in self._machines:
-            where = f"{member.agent.name!r} in {self.store.path}"
-            self._machines[text] = warn_of_another_machine(machine, "compiled", where, stacklevel=5)
-        return self._machines[text]
-
     def _require_alike(self, member: StoredAgent) -> None:
         """Raise an error unless an agent's round is a call of the fleet's kernel, at the fleet's prices."""
         name = member.agent.name
         state = member.state
+        if state.guards is None and member.agent.configuration in self._alike:
+            return
         has = None
         if state.engine != "compiled":
             has = "runs without a kernel"
@@ -571,6 +558,7 @@ class StoredFleet(StoredAgents):
                 f"The movement of {where} is {state.movement!r}, that of the others {first.movement!r}. "
                 "Choose other names."
             )
+        self._alike.add(member.agent.configuration)
 
 
 def find_alike(store: Store, learner: Learner[Any] | None) -> list[records.AgentRow]:

@@ -23,7 +23,7 @@ from klazy.live import records
 from klazy.live.rows import Dropped
 from klazy.live.state import AgentState, Overtaken
 from klazy.live.store import Store, StoreFailed, TakenError
-from klazy.live.stored import StoredAgent, revive_agent
+from klazy.live.stored import StoredAgent
 from klazy.serve.problems import Problem, explain_failure, refuse_deleted, refuse_unknown
 from klazy.serve.settings import Settings
 
@@ -305,7 +305,7 @@ class RoundWorker:
             raise refuse_unknown(name)
         if agent is None or agent.agent != listed:
             # It may have been made again after the store had gone back.
-            agent = revive_agent(self.store, listed)
+            agent = StoredAgent(self.store, listed).revive()
         else:
             agent.reload()
         seen = self._seen.get(name)
