@@ -34,11 +34,10 @@ class FigureScraper:
 
         directives = []
         for name, figure in fresh(block_vars["example_globals"]):
+            # Before each figure comes its card, which the page does not show. The gallery takes the first picture of a
+            # script, or the one whose number the script names.
+            draw_card(figure).savefig(next(block_vars["image_path_iterator"]), dpi=CARD_DPI)
             path = Path(next(block_vars["image_path_iterator"]))
-            if path.stem.endswith("_001"):
-                # The gallery makes a script's card from its first picture, which the page does not show.
-                draw_card(figure).savefig(path, dpi=CARD_DPI)
-                path = Path(next(block_vars["image_path_iterator"]))
             sharp = path.with_stem(f"{path.stem}_{self.sharp}_00x")
             figure.savefig(path, dpi=self.dpi)
             figure.savefig(sharp, dpi=self.sharp * self.dpi)

@@ -181,7 +181,7 @@ class TestScraper:
         figures = {name: Figure(figsize=(3.5, 2.0)) for name in ("first_one", "second")}
         for figure in figures.values():
             figure.subplots().set(xlabel=r"$\sigma$", ylabel="regret")
-        paths = iter([str(tmp_path / f"sphx_glr_script_{i:03}.png") for i in (1, 2, 3)])
+        paths = iter([str(tmp_path / f"sphx_glr_script_{i:03}.png") for i in (1, 2, 3, 4)])
         told = {"example_globals": figures, "image_path_iterator": paths}
         text = scraper.FigureScraper()(("code", "", 1), told, {"src_dir": str(tmp_path)})
         assert text.count(".. image-sg::") == 2

@@ -543,7 +543,10 @@ class TestForPapers:
         costs = [float(each[4].strip("$").replace(r" \cdot 10^{", "e").rstrip("}")) for each in cells]
         assert costs == pytest.approx(report.table["cost"].to_list(), rel=1e-3)
         report.savefig(tmp_path / "decisions.pdf", kind="decisions")
-        assert (tmp_path / "decisions.pdf").read_bytes().startswith(b"%PDF")
+        drawn = (tmp_path / "decisions.pdf").read_bytes()
+        assert drawn.startswith(b"%PDF")
+        assert b"/FontFile2" in drawn  # TrueType
+        assert b"/Type3" not in drawn
 
     @given(st.text(max_size=20))
     def test_latex_reads_no_cell_as_a_command(self, text):

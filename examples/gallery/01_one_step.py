@@ -50,4 +50,4 @@ for learner in (greedy, between, lazy):
 assert moved(greedy) > moved(between) > moved(lazy) > 0.0
 
 round_between = step_picture(between, g, t=6)
-# sphinx_gallery_thumbnail_number = 2
+# sphinx_gallery_thumbnail_number = 3

@@ -54,4 +54,4 @@ ax.set_xlabel("greedy descent moved", fontsize=8)
 ax.set_ylabel("k-lazyGD with k = 2 moved", fontsize=8)
 ax.tick_params(labelsize=7)
 _ = ax.legend(frameon=False, fontsize=7)
-# sphinx_gallery_thumbnail_number = 2
+# sphinx_gallery_thumbnail_number = 3

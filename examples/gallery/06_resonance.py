@@ -56,4 +56,4 @@ assert random.argmin() + 1 < 200
 
 curves, level = {"equal phases": equal, "random phases": random}, {"GD": equal[0]}
 by_slack = show.draw_lines(np.arange(1.0, 901.0), curves, "slack k", "total regret", levels=level)
-# sphinx_gallery_thumbnail_number = 2
+# sphinx_gallery_thumbnail_number = 3

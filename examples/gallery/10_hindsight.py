@@ -48,4 +48,4 @@ for name, trace in runs.items():
 path_lengths = curve.plot(places)
 assert curve.gap <= 0.01
 assert all(curve.best(length)[0] <= paid + 1e-6 for length, paid in places.values())
-# sphinx_gallery_thumbnail_number = 2
+# sphinx_gallery_thumbnail_number = 3

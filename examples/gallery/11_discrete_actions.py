@@ -49,4 +49,4 @@ ax.set_ylabel("draws", fontsize=8)
 ax.tick_params(labelsize=7)
 ax.legend(frameon=False, fontsize=7)
 assert runs["k=50"].totals.switching < runs["GD"].totals.switching
-# sphinx_gallery_thumbnail_number = 3
+# sphinx_gallery_thumbnail_number = 5

@@ -195,12 +195,9 @@ def make_png(figure: "Figure") -> bytes:
 
 
 def make_pdf(figure: "Figure") -> bytes:
-    """Return a figure as PDF, for papers: its letters are letters, and the same figure gives the same bytes on any day."""
-    import matplotlib
-
+    """Return a figure as PDF; the same figure gives the same bytes on any day."""
     file = BytesIO()
-    with matplotlib.rc_context({"pdf.fonttype": 42}):
-        figure.savefig(file, format="pdf", metadata={"CreationDate": None})
+    figure.savefig(file, format="pdf", metadata={"CreationDate": None})
     return file.getvalue()
 
 

@@ -47,7 +47,7 @@ class SweepRuns(Tabular):
     Examples
     --------
     >>> runs = SweepRuns(sweep(Study(scenarios=[{"recipe": "phases_of_length", "length": 5, "T": 100}],
-    ...                         learners=[{"rule": "KLazyGD", "sigma": 2.0, "k": [1, 5, 10]}]), jobs=1).rows, "cost")
+    ...                         learners=[{"rule": "KLazyGD", "sigma": 2.0, "k": [1, 5, 10]}]), jobs=1).rows, "total_regret")
     >>> runs.cells().select("k", "mean").rows(), len(runs), runs["k"].max()
     ([(1, 97.5), (5, 97.5), (10, 91.5)], 3, 10)
     """
