@@ -4,7 +4,7 @@
 # make dist: the files of a release, tried.  make sbom: what they need.
 # make bench: the speed table.  make ensembles, make reproduction-page, make studies, make arena-page: the tables of
 # docs/ensembles.md, docs/reproduction.md, docs/sweeps.md and docs/arena.md.  make picture: the README's.  make connect: that of
-# docs/howto/prometheus.md.
+# docs/howto/prometheus.md, and the table of docs/howto/kubernetes.md.
 PYTHON ?= python3
 BIN := .venv/bin
 export PYTHONHASHSEED := 0
@@ -146,6 +146,7 @@ picture: .venv/ready
 
 connect: .venv/ready systems
 	$(BIN)/python benchmarks/connect.py --write docs/figures/prometheus.png
+	$(BIN)/python benchmarks/autoscalers.py --write docs/howto/kubernetes.md
 
 bench: .venv/ready
 	$(BIN)/python benchmarks/bench.py --write docs/benchmarks.md
