@@ -29,7 +29,7 @@ BEFORE = [
 AFTER = [
     "A *lead* is the number of rounds until a decision acts; *up* and *down* are how far it may move in one round. Rows are "
     "every 10 seconds, every hour and every minute, so on flights five minutes are less than a row, and the HPA does not "
-    "wait there. It pays for the fifth that it keeps free, and for coming late.",
+    "wait there.",
     "",
     "**Where `auto` loses**: with a lead, on flights. It does not know the lead time: it plans for the next row, and its "
     "decision meets a later one, an hour after the peak that it was made for. The seasonal rule was tuned with the lead. Take "
