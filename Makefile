@@ -4,8 +4,7 @@
 # make dist: the files of a release, tried.  make sbom: what they need.
 # make bench: the speed table.  make ensembles, make reproduction-page, make studies, make arena-page, make leaderboard: the
 # tables of docs/ensembles.md, docs/reproduction.md, docs/sweeps.md, docs/arena.md and docs/leaderboard.md.  make picture: the
-# README's.  make connect: that of docs/howto/prometheus.md.
-PYTHON ?= python3
+# README's.  make connect: that of docs/howto/prometheus.md, and the table of docs/howto/kubernetes.md.PYTHON ?= python3
 BIN := .venv/bin
 export PYTHONHASHSEED := 0
 # Tests start many processes, which read compiled bytecode faster than sources.
@@ -146,6 +145,7 @@ picture: .venv/ready
 
 connect: .venv/ready systems
 	$(BIN)/python benchmarks/connect.py --write docs/figures/prometheus.png
+	$(BIN)/python benchmarks/autoscalers.py --write docs/howto/kubernetes.md
 
 bench: .venv/ready
 	$(BIN)/python benchmarks/bench.py --write docs/benchmarks.md

@@ -13,6 +13,7 @@ from klazy.sequences import corrupted
 from klazy.theory import resonance
 
 BALL, G = kl.L2Ball(3), np.ones((4, 3))
+FOLLOWER = kl.contrib.FollowForecast(BALL, "l2", 4.0, 2.0)
 DRIFTED = kl.contrib.DriftedMovement(relatives=np.ones((3, 3)))
 GD, MEMORY = kl.GD(BALL, 1.0), kl.MemoryGD(BALL, 1.0, memory=kl.memories.Full())
 
@@ -142,6 +143,26 @@ REJECTED = {
     "Experts must have the family of their leader, None, but experts[0].family is Quadratic().": (
         lambda: kl.contrib.Leader(
             [kl.contrib.Leader([GD], kl.L2Movement(), family=kl.Quadratic())], kl.L2Movement()
+        )
+    ),
+    "window must be at least 1, got 0.5. Count it in rounds.": (
+        lambda: kl.contrib.FollowForecast(BALL, "l2", 0.5, 1.0)
+    ),
+    "state.has_hint must be 0 or 1, got 2.": (
+        lambda: FOLLOWER.check_state(FOLLOWER.init()._replace(has_hint=2))
+    ),
+    "forecast needs an agent with column names. Build the agent with columns=[...].": (
+        lambda: kl.Agent(FOLLOWER, costs=kl.Linear(), forecast=["a", "b", "c"])
+    ),
+    "forecast needs a learner that takes hints, got GD(": (
+        lambda: kl.Agent(GD, costs=kl.Linear(), columns=list("abc"), forecast=list("def"))
+    ),
+    "forecast must name one more column for each of ['a', 'b', 'c'], got ['c', 'd', 'e']. Use forecast=[": (
+        lambda: kl.Agent(FOLLOWER, costs=kl.Linear(), columns=list("abc"), forecast=list("cde"))
+    ),
+    "d must be a finite number, got 'x'.": (
+        lambda: kl.Agent(FOLLOWER, costs=kl.Linear(), columns=list("abc"), forecast=list("def")).observe(
+            {"a": 1.0, "b": 1.0, "c": 1.0, "d": "x", "e": 1.0, "f": 1.0}
         )
     ),
     "state.leader must be the index of an expert, below 1, got 1.": (

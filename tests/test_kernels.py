@@ -560,6 +560,7 @@ def test_only_these_classes_have_no_kernel():
     sets = {"Polytope", "Intersection", "Space"}
     wrappers = {"Advice", "Bandit", "BetterOfTwo", "Blocks", "Budgeted", "Delayed", "LongTerm"}
     learners = {"StronglyAdaptive", "SteadyAdaptive", "CoinBetting", "RollingMax", "RollingQuantile"}
+    learners |= {"PodAutoscaler", "FollowForecast"}
     movements = {"MahalanobisMovement", "DriftedMovement"}
     assert without == sets | wrappers | learners | movements
 

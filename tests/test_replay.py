@@ -26,7 +26,7 @@ from klazy.base.checks import InvalidInput
 from klazy.base.tables import write_latex
 from klazy.live.inspection import check_store
 from klazy.live.store import open_store
-from klazy.studies.contenders import REPLAY, Counts, list_contenders
+from klazy.studies.contenders import FORECASTING, REPLAY, Counts, list_contenders
 from klazy.studies.replay import Source, make_setup
 from klazy.studies.replay.page import LOOKS, make_report
 from klazy.studies.replay.report import replay
@@ -55,7 +55,7 @@ from served import run_service
 from test_live import feed
 
 pytestmark = pytest.mark.xdist_group("replay")  # one worker compiles what all of it needs
-NAMES = [contender.name for contender in list_contenders(REPLAY)]
+NAMES = [contender.name for contender in list_contenders(REPLAY) if contender.style != FORECASTING]
 ROLLING = {"rolling maximum", "rolling quantile"}
 
 

@@ -309,8 +309,9 @@ class RowLoop:
 
     def _is_early(self, line: Line) -> bool:
         """Return True for a line that has only the forecast of a row that is to come."""
-        is_empty = all(is_missing(line.cells.get(name)) for name in self.agent.columns or ())
-        return is_empty and line.fault is None and self.agent.fill is None
+        has_row = any(not is_missing(line.cells.get(name)) for name in self.agent.columns or ())
+        has_forecast = any(not is_missing(line.cells.get(name)) for name in self.agent.forecast or ())
+        return has_forecast and not has_row and self.agent.fill is None
 
     def _ends_round(self, line: Line) -> bool:
         if line.fault is not None:

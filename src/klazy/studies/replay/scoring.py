@@ -136,7 +136,7 @@ class LearnerPlayer:
         """Play rows with the forecasts that they have; where some are missing, rows without hints."""
         assert self.hints is not None
         told = self.hints.read_on(len(rows))
-        is_told: Array = ~np.isnan(told).any(axis=1)
+        is_told: Any = ~np.isnan(told).any(axis=1)
         if self.learner.takes_gradients:
             told = self.setup.family.gradient(told, np.zeros_like(told))
         edges = [0, *(np.flatnonzero(np.diff(is_told)) + 1).tolist(), len(rows)]
@@ -573,7 +573,7 @@ def list_misplaced(source: Source, setup: Setup) -> list[str]:
     last = source.T - max(places)
     first = max(SHIFTS, last - TUNED_ROWS)
     told = forecasts.values[first:last]
-    is_known: Array = ~np.isnan(told).any(axis=1)
+    is_known: Any = ~np.isnan(told).any(axis=1)
     if is_known.sum() < STRETCHES:
         return []
     # Columns count alike, whatever their units; one that never changes cannot tell rows apart.

@@ -226,8 +226,8 @@ def make_setup(
             guards = (guards or Guards()).replace(**{name: limits})
     if whole or (whole is None and per is not None):
         guards = (guards or Guards()).replace(integers=True)
-    lags = {"lead": integer(lead, "lead", least=0), "delay": integer(delay, "delay", least=0)}
-    return Setup(place, family, moving, first, guards, units, **lags)
+    late = integer(lead, "lead", least=0)
+    return Setup(place, family, moving, first, guards, units, late, integer(delay, "delay", least=0))
 
 
 def is_autoscaler(baseline: Any) -> bool:
