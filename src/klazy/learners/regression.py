@@ -163,7 +163,7 @@ class Regression:
         )
 
     def has_evidence(self, known: Array) -> bool:
-        """Return True if forecasts of some horizon were better than the mean of all rows by more than their own noise.
+        """Return True if forecasts of some horizon were better than the mean of all rows by some times their own noise.
 
         That is what they saved over the mean squared target, each target counted as often as it overlaps others.
         """
@@ -172,7 +172,7 @@ class Regression:
         errors = self.read(known, "errors")
         pairs = np.maximum(n // SPACINGS - HORIZONS // SPACINGS, 0)
         saved = (squares - errors) * (pairs * self.dim)
-        return bool((saved > np.minimum(HORIZONS, SLOTS) * squares)[1::2].any())
+        return bool((saved > codes.REGRESSION_EVIDENCE * np.minimum(HORIZONS, SLOTS) * squares)[1::2].any())
 
     def check(self, known: Array) -> None:
         """Reject what this regression could not have left: kernels trust these numbers."""
