@@ -1,11 +1,12 @@
 """What auto reaches in the arena, on seeds that nothing was designed on, for docs/arena.md: python benchmarks/arena.py."""
 
+from functools import cache
 from pathlib import Path
 
 import numpy as np
 
 import klazy as kl
-from klazy.studies.arena import play_suite
+from klazy.studies.arena import Entry, play_suite
 from klazy.studies.arena.suite import find_missing_data, list_games
 from klazy.studies.arena.table import CONTENT, Arena
 from pages import markdown, run
@@ -93,11 +94,16 @@ def write_value(value: tuple[float, str]) -> str:
     return f"{figure:.3f} ({where})" if where else f"{figure:.3f}"
 
 
+@cache
+def has_demands(family: str, place: str) -> bool:
+    """Whether the rows of these games are demands."""
+    return isinstance(Entry(family, place, 1.0, 0, 100).make().costs, kl.PinballCosts)
+
+
 def choose_demands(found: Arena) -> Arena:
     """The games whose rows are demands."""
-    return found.restrict(
-        [game.entry for game in found.games if isinstance(game.entry.make().costs, kl.PinballCosts)]
-    )
+    entries = [game.entry for game in found.games]
+    return found.restrict([entry for entry in entries if has_demands(entry.family, entry.place)])
 
 
 def list_far(found: Arena) -> list[str]:
