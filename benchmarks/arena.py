@@ -39,11 +39,10 @@ FAR = 3.0
 
 EXPLAINED = """\
 Why it loses there: `auto` has seen the same first half, and goes on to move in the second, on evidence that does not
-last. In *phases*, *wealth* and *stocks* a move costs as much as dozens of rounds can differ, and the change it was
-made for has often ended before the move has paid for itself. In *i.i.d.* games nothing lasting ever changes. Where
-the last column is negative, `auto` stood at a point that had only seemed better. If you know that your costs have one
-best point for good, or that one move costs more than a phase can earn, hold the best point of your past costs
-(`Fixed`)."""
+last. At high prices a move costs as much as dozens of rounds can differ, and the change it was made for has often ended
+before the move has paid for itself. In *i.i.d.* games nothing lasting ever changes. Where the last column is negative,
+`auto` stood at a point that had only seemed better. If you know that your costs have one best point for good, or that one
+move costs more than a phase can earn, hold the best point of your past costs (`Fixed`)."""
 
 
 def judge(found: Arena) -> list[str]:
