@@ -4,7 +4,8 @@
 # make dist: the files of a release, tried.  make sbom: what they need.
 # make bench: the speed table.  make ensembles, make reproduction-page, make studies, make arena-page, make leaderboard: the
 # tables of docs/ensembles.md, docs/reproduction.md, docs/sweeps.md, docs/arena.md and docs/leaderboard.md.  make picture: the
-# README's.  make connect: that of docs/howto/prometheus.md, and the table of docs/howto/kubernetes.md.PYTHON ?= python3
+# README's.  make connect: that of docs/howto/prometheus.md, and the table of docs/howto/kubernetes.md.
+PYTHON ?= python3
 BIN := .venv/bin
 export PYTHONHASHSEED := 0
 # Tests start many processes, which read compiled bytecode faster than sources.

@@ -1,11 +1,12 @@
 """What auto reaches in the arena, on seeds that nothing was designed on, for docs/arena.md: python benchmarks/arena.py."""
 
+from functools import cache
 from pathlib import Path
 
 import numpy as np
 
 import klazy as kl
-from klazy.studies.arena import play_suite
+from klazy.studies.arena import Entry, play_suite
 from klazy.studies.arena.suite import find_missing_data, list_games
 from klazy.studies.arena.table import CONTENT, Arena
 from pages import markdown, run
@@ -38,11 +39,10 @@ FAR = 3.0
 
 EXPLAINED = """\
 Why it loses there: `auto` has seen the same first half, and goes on to move in the second, on evidence that does not
-last. In *phases*, *wealth* and *stocks* a move costs as much as dozens of rounds can differ, and the change it was
-made for has often ended before the move has paid for itself. In *i.i.d.* games nothing lasting ever changes. Where
-the last column is negative, `auto` stood at a point that had only seemed better. If you know that your costs have one
-best point for good, or that one move costs more than a phase can earn, hold the best point of your past costs
-(`Fixed`)."""
+last. At high prices a move costs as much as dozens of rounds can differ, and the change it was made for has often ended
+before the move has paid for itself. In *i.i.d.* games nothing lasting ever changes. Where the last column is negative,
+`auto` stood at a point that had only seemed better. If you know that your costs have one best point for good, or that one
+move costs more than a phase can earn, hold the best point of your past costs (`Fixed`)."""
 
 
 def judge(found: Arena) -> list[str]:
@@ -93,11 +93,16 @@ def write_value(value: tuple[float, str]) -> str:
     return f"{figure:.3f} ({where})" if where else f"{figure:.3f}"
 
 
+@cache
+def has_demands(family: str, place: str) -> bool:
+    """Whether the rows of these games are demands."""
+    return isinstance(Entry(family, place, 1.0, 0, 100).make().costs, kl.PinballCosts)
+
+
 def choose_demands(found: Arena) -> Arena:
     """The games whose rows are demands."""
-    return found.restrict(
-        [game.entry for game in found.games if isinstance(game.entry.make().costs, kl.PinballCosts)]
-    )
+    entries = [game.entry for game in found.games]
+    return found.restrict([entry for entry in entries if has_demands(entry.family, entry.place)])
 
 
 def list_far(found: Arena) -> list[str]:

@@ -159,6 +159,7 @@ REGRESSION_HEAD = 3
 REGRESSION_BANDS = 11  # features: windows of 1, 2, 4, ..., 1024 rounds
 REGRESSION_HORIZONS = 8  # 2, 4, 8, ..., 256 rounds
 REGRESSION_SLOTS = 8  # rounds that are remembered for each spacing of pairs
+REGRESSION_EVIDENCE = 6.0  # Forecasts must have saved so many times their noise, or experts that forget wait.
 REGRESSION_GROWTH = 1.02  # Rounds grow by this factor from one solution to the next.
 # The least ridge, relative to all squared features, for targets that are all alike.
 REGRESSION_LEAST = 1e-9

@@ -265,7 +265,7 @@ def forecast(known, n, i, d):
 
 @exact
 def has_evidence(known, d):
-    """Return True if forecasts of some horizon were better than the mean of all rows by more than their own noise."""
+    """Return True if forecasts of some horizon were better than the mean of all rows by some times their own noise."""
     n = int(known[codes.REGRESSION_SEEN])
     squares = find_squares(known, d)
     errors = find_errors(known, d)
@@ -274,7 +274,7 @@ def has_evidence(known, d):
         j = max(h - SHORT_HORIZONS, 0)
         pairs = (n >> j) - ((2 << h) >> j)
         saved = (squares[h] - errors[h]) * (max(pairs, 0) * d)
-        if saved > min(2 << h, REGRESSION_SLOTS) * squares[h]:
+        if saved > codes.REGRESSION_EVIDENCE * min(2 << h, REGRESSION_SLOTS) * squares[h]:
             found = True
     return found
 

@@ -95,7 +95,7 @@ class Regression(Knowledge):
         )
 
     def has_evidence(self, known: Array) -> bool:
-        """Return True if forecasts of some horizon were better than the mean of all rows by more than their own noise.
+        """Return True if forecasts of some horizon were better than the mean of all rows by some times their own noise.
 
         That is what they saved over the mean squared target, each target counted as often as it overlaps others.
         """
@@ -187,7 +187,7 @@ class Autoregressive(Learner[AutoregressiveState]):
                 f"family must forecast one number per coordinate, got {family!r}. Use contrib.Reluctant for it."
             )
         self._keep(domain=domain, movement=mover.movement, horizon=horizon)
-        self._keep(family=family, start=mover.start, mover=mover)
+        self._keep(family=family, start=mover.start, mover=mover, forgets=True)
 
     @cached_property
     def regression(self) -> Regression:

@@ -72,7 +72,7 @@ class Learner(Config, ABC, Generic[S]):
     # The family of the costs whose rows it gets; None if it gets gradients.
     family: Family | None = None
 
-    # Whether it looks back over a window only, so that a leader may have to wait before it follows it.
+    # Whether it looks back over a window only, or forecasts by regression: a leader waits for evidence before it follows it.
     forgets: bool = False
     # The round after which a leader counts it level with the one that it follows; 0 if it plays from the first.
     level_after: int = 0

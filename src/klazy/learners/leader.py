@@ -75,8 +75,9 @@ class Leader(Learner[LeaderState]):
     and asks before it does for what that costs and for z standard deviations of the evidence. The first expert is
     followed at first. At a change-over nothing is forgotten: :math:`V_n` goes on summing, then of differences to the new one.
     A seasonal expert that was given a period of 1024 rounds or more starts level with the one that is followed when
-    that has passed: until then it could only wait. Where experts are :class:`~klazy.contrib.Autoregressive`, those that look
-    back over a window only are not changed over to until forecasts have been better than the mean of all rounds.
+    that has passed: until then it could only wait. Where experts are :class:`~klazy.contrib.Autoregressive`, these and those
+    that look back over a window only are not changed over to until forecasts have clearly been better than the mean of all
+    rounds.
     Of equal scores the first in the list wins, and differences below the rounding errors of a loss count as none.
 
     *The guard.* By itself a follower has no bound. So the self-tuned ensemble of the same experts, :class:`SAder`, runs along
@@ -190,7 +191,7 @@ class Leader(Learner[LeaderState]):
 
     @cached_property
     def forgetful(self) -> Array:
-        """Which experts look back over a window only."""
+        """Which experts look back over a window only, or forecast by regression."""
         return np.array([expert.forgets for expert in self.experts])
 
     @cached_property
@@ -332,7 +333,7 @@ class Leader(Learner[LeaderState]):
         return behind + self._price(points - points[c], t) + self.caution * np.sqrt(squares)
 
     def _leave_out(self, score: Array, regression: Array) -> Array:
-        """Leave out experts that forget, as long as forecasts have not been better than the mean of all rounds."""
+        """Leave out experts that forget, as long as forecasts have not been clearly better than the mean of all rounds."""
         if self.regression is None or self.regression.has_evidence(regression):
             return score
         return np.where(self.forgetful, np.inf, score)

@@ -16,7 +16,7 @@ import klazy
 from klazy.base.checks import Array, InvalidInput
 from klazy.base.parallel import map_unordered
 from klazy.studies.arena.play import GameTask, Progress, find_cache, list_outside, play_game
-from klazy.studies.arena.suite import Entry, list_games
+from klazy.studies.arena.suite import SUITES, Entry, list_games
 from klazy.studies.arena.table import CLEARLY, FLOOR, Arena, Row, average_ratios
 from klazy.studies.contenders import ARENA, OTHER_PACKAGES, YOURS, Contender, import_own, list_contenders
 
@@ -70,7 +70,7 @@ class Submission(BaseModel, frozen=True, extra="forbid"):
 
     format: Literal["klazy arena 1"] = "klazy arena 1"
     klazy: str
-    suite: Literal["1", "2"]
+    suite: Annotated[str, Field(pattern=f"^({'|'.join(SUITES)})$")]
     seed: Annotated[int, Field(ge=0)]
     quick: bool = False
     entrants: Annotated[list[Entrant], Field(min_length=1)]
@@ -170,8 +170,9 @@ def _measure_games(found: Arena, names: Sequence[str]) -> list[SubmittedGame]:
         above = np.array([*found.above[i, columns], found.best_tuned[i], found.picked[i]])
         shares = (above / game.scale - FLOOR).round(DIGITS).clip(0.0)
         *costs, best_tuned, picked = shares.tolist()
-        about = game.entry._asdict() | {"spread": float(game.scale), "optimum": float(game.best.cost)}
-        games.append(SubmittedGame(**about, best_tuned=best_tuned, picked=picked, costs=costs))
+        figures = {"best_tuned": best_tuned, "picked": picked, "costs": costs}
+        figures |= {"spread": float(game.scale), "optimum": float(game.best.cost)}
+        games.append(SubmittedGame.model_validate(game.entry._asdict() | figures))
     return games
 
 
