@@ -384,7 +384,7 @@ def _choose_yearly(aims: Sequence[Array], wealth: Array, dates: NDArray[Any]) ->
     chosen = np.array(aims[0])
     for year in np.unique(years)[1:]:
         begin = int(np.searchsorted(years, year))
-        best = wealth[:, begin].argmax()
+        best = int(wealth[:, begin].argmax())
         chosen[begin:] = aims[best][begin:]
     return chosen
 
@@ -617,9 +617,9 @@ class Backtest:
         """
         one_of(figure, "figure", PLOTS)
         online = [row["portfolio"] for row in self.table if row["kind"] != HINDSIGHT]
-        if portfolios is None:
-            portfolios = online[0] if figure == "weights" else online
-        chosen = [portfolios] if isinstance(portfolios, str) else list(portfolios)
+        chosen: Sequence[str] = online[:1] if figure == "weights" else online
+        if portfolios is not None:
+            chosen = [portfolios] if isinstance(portfolios, str) else list(portfolios)
         places = [self.names.index(one_of(name, "portfolios", tuple(self.kinds))) for name in chosen]
         dates = self.market.dates
         if figure == "weights":
