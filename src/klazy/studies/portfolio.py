@@ -50,8 +50,8 @@ WORKDAYS = 252.0
 YEAR = np.timedelta64(int(365.25 * 86_400), "s")
 # A smaller trade, as a share of wealth, is rounding: it is free.
 NO_TRADE = 1e-9
-# The equation for what a trade leaves of the wealth gains three digits a step at usual costs.
-COST_STEPS = 12
+# The equation for what a trade leaves of the wealth is solved by steps, each of which gains three digits at usual costs.
+COST_STEPS = 60
 # Bootstrap: days that stay together, samples, and the share of them outside the interval on either side.
 BLOCK_DAYS = 21
 SAMPLES = 2000
@@ -204,7 +204,9 @@ def simulate(market: Market, aims: Array, terms: TradingTerms) -> Account:
         for _ in range(COST_STEPS):
             left = np.maximum(1.0 - cost / np.where(loose > NO_TRADE, loose, np.inf), 0.0)
             after = np.where(can, aim * left[:, None], now)
-            cost = terms.charge((after - now)[:, :-1], worth)
+            before, cost = cost, terms.charge((after - now)[:, :-1], worth)
+            if np.abs(cost - before).max() <= EPS:
+                break
         is_idle = np.abs(aim - now).max(axis=1) <= NO_TRADE
         weights[:, t] = after / np.maximum(after.sum(axis=1, keepdims=True), TINY)
         weights[is_idle, t] = now[is_idle]
