@@ -517,13 +517,13 @@ class Backtest:
         shown = []
         for row in self.table:
             ahead, low, high = (_format_share(row[name], "+") for name in ("ahead", "low", "high"))
-            interval = f"{ahead} ({low} to {high})"
             cells = {"portfolio": row["portfolio"], "kind": row["kind"], "wealth": f"{row['wealth']:.4g}"}
-            cells |= {name: _format_share(row[name]) for name in ("growth", "volatility")}
-            cells |= {name: f"{row[name]:.2f}" for name in ("sharpe", "sortino")}
+            cells["growth"] = _format_share(row["growth"])
+            cells[f"ahead of {REFERENCE}"] = f"{ahead} ({low} to {high})"
+            cells["volatility"] = _format_share(row["volatility"])
+            cells |= {name.capitalize(): f"{row[name]:.2f}" for name in ("sharpe", "sortino")}
             cells |= {"drawdown": f"{row['drawdown']:.0%}", "turnover": f"{row['turnover']:.1f}"}
-            cost = f"{row['cost'] / BASIS_POINT:.0f} bp"
-            shown.append(cells | {"cost": cost, f"ahead of {REFERENCE}": interval})
+            shown.append(cells | {"cost": f"{row['cost'] / BASIS_POINT:.0f} bp"})
         return shown
 
     @property
