@@ -45,8 +45,8 @@ class Flow(NamedTuple):
 LAYERS = [
     Box("cli/", "the klazy command: the only modules that print"),
     Box("serve/", "the service"),
-    Box("sources/ sinks/", "where rows come from, where decisions go"),
-    Box("studies/", "replay, sweep, arena, paper: questions that take many runs"),
+    Box("sources/ sinks/ adapters/", "where rows come from, where decisions go, other frameworks"),
+    Box("studies/", "replay, sweep, arena, portfolio, paper: questions that take many runs"),
     Box("contrib/", "research learners, and baselines that look ahead"),
     Box("game/ hindsight/ theory/ live/", "play; the best possible; bounds; agents and their store"),
     Box("learners/ sequences/ datasets/", "init and step of every algorithm; recipes and data"),

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
+import polars as pl
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
@@ -134,6 +135,7 @@ class TestPlot:
 SHORT = lazy(kl.L2Ball(2), noise(0, 9, 2))
 LINE, CORNERS = np.arange(1.0, 6.0), np.array([[-5.0, -5.0], [5.0, 5.0]])
 LOOKS = show.choose_looks(["GD"])
+WALKS = pl.DataFrame({"date": np.arange(9).astype("datetime64[D]"), "a": 9.0 + np.arange(9), "b": 9.0})
 FIGURES = {
     "Trace.plot": lambda: EXPERTS.plot(),
     "Regret.plot": lambda: kl.regret(SHORT, [0.0, 0.0]).plot(),
@@ -143,6 +145,7 @@ FIGURES = {
     "Frontier.plot": lambda: kl.types.Frontier(LINE, -LINE, LINE, -LINE).plot({"GD": (2.0, 3.0)}),
     "Report.plot": lambda: kl.replay(noise(0, 40, 5)).plot(),
     "Resonance.plot": lambda: Resonance(np.array([10, 30, 20]), LINE[:3], LINE[:3]).plot(),
+    "Backtest.plot": lambda: kl.portfolio.backtest(prices=WALKS, learners={}).plot("drawdown"),
     "step_picture": lambda: step_picture(kl.GD(kl.L2Ball(2), 1.0), noise(0, 9, 2), 5),
     "draw_bars": lambda: show.draw_bars({"one": {"GD": 1.0}}, "cost"),
     "draw_certificate": lambda: show.draw_certificate(LINE, LINE, LINE, dict.fromkeys("abc", LINE)),
@@ -170,6 +173,7 @@ FIGURES = {
         {"GD": (2.0, 1.5, 3.0), "auto": (0.9, 0.8, 1.0)}, "ratio", ["auto"]
     ),
     "draw_sequence": lambda: show.draw_sequence(np.ones(4), np.ones(4)),
+    "draw_shares": lambda: show.draw_shares(LINE, np.full((5, 9), 1.0 / 9.0), list("abcdefghi"), "all"),
     "draw_snapshots": lambda: show.draw_snapshots(outline(kl.L1Ball(2)), {"GD": noise(0, 3, 2)}),
     "draw_step": lambda: show.draw_step(
         outline(kl.L2Ball(2)), noise(0, 4, 2), LINE[:2], LINE[2:4], LINE[:0, None], CORNERS

@@ -245,24 +245,35 @@ def test_prices_and_returns_give_the_same_in_pandas_and_polars(prices):
 
 
 def test_a_year_is_played_by_who_had_earned_most_before(prices):
-    choices = [kl.Fixed(kl.Simplex(6), start=np.eye(6)[i]) for i in (1, 0)]
+    choices = [kl.Fixed(kl.Simplex(6), start=np.eye(6)[i]) for i in (5, 0)]
     found = backtest(prices=prices, learners={"choice": choices, "late": choices[1]}, start="2020-06-01")
     assert found.kinds["choice"] == "yours"
     weights = found.to_pandas("choice").to_numpy()[:, :6]
-    wealth = prices.loc[found.market.dates].to_numpy()
-    for year in (2021, 2022):
-        begin = int(np.searchsorted(found.market.dates, np.datetime64(f"{year}-01-01")))
-        ahead = wealth[begin, 0] / wealth[0, 0] > wealth[begin, 1] / wealth[0, 1]
-        assert weights[begin + 5].argmax() == (0 if ahead else 1)
-    assert weights[0].argmax() == 1
+    dates = found.market.dates
+    wealth = prices.loc[dates].to_numpy()[:, [5, 0]]
+    begins = np.searchsorted(dates, np.array(["2021-01-01", "2022-01-01"], dtype=dates.dtype))
+    ahead = [int((wealth[begin] / wealth[0]).argmax()) for begin in begins]
+    assert 1 in ahead
+    played = [weights[0], *(weights[begin + 5] for begin in begins)]
+    assert [int(x.argmax()) for x in played] == [(5, 0)[best] for best in (0, *ahead)]
 
 
 def test_learners_see_nothing_of_the_day_they_decide_for(prices):
-    changed = prices.copy()
-    changed.iloc[-1] *= np.linspace(0.7, 1.3, 6)
     short = {"PAMR": lambda domain, _: kl.contrib.PAMR(domain)}
-    one, other = (backtest(prices=frame, learners=short).to_pandas("PAMR") for frame in (prices, changed))
-    pd.testing.assert_frame_equal(one, other)
+    weights = backtest(prices=prices, learners=short, bps=0.0).to_pandas("PAMR").to_numpy()
+    relatives = (prices / prices.shift()).to_numpy()[1:]
+    x = kl.run(kl.contrib.PAMR(kl.Simplex(6)), kl.LogWealthCosts(relatives[:-1]), engine="step")
+    np.testing.assert_allclose(weights[:-1, :6], x.x, atol=1e-12)
+    np.testing.assert_allclose(weights[-1, :6], x.state.x, atol=1e-12)
+
+
+def test_what_has_ended_is_paid_out_for_nothing():
+    values = {"A": [10.0, 20.0, 40.0, np.nan, np.nan], "B": [90.0, 10.0, 10.0, 10.0, 30.0]}
+    frame = pd.DataFrame(values, pd.date_range("2024-01-01", periods=5))
+    found = backtest(prices=frame, bps=1000.0, learners={})
+    # A purchase takes a tenth of what it buys. A is never sold.
+    assert np.exp(found.bound) == pytest.approx(4.0 / 1.1 * 3.0 / 1.1, rel=1e-12)
+    assert found.summary["best possible"]["wealth"] == pytest.approx(np.exp(found.bound), rel=1e-12)
 
 
 def test_impact_is_charged_on_top(prices):

@@ -50,8 +50,8 @@ WORKDAYS = 252.0
 YEAR = np.timedelta64(int(365.25 * 86_400), "s")
 # A smaller trade, as a share of wealth, is rounding: it is free.
 NO_TRADE = 1e-9
-# The equation for what a trade leaves of the wealth gains three digits a step at usual costs.
-COST_STEPS = 12
+# The equation for what a trade leaves of the wealth is solved by steps, each of which gains three digits at usual costs.
+COST_STEPS = 60
 # Bootstrap: days that stay together, samples, and the share of them outside the interval on either side.
 BLOCK_DAYS = 21
 SAMPLES = 2000
@@ -204,7 +204,9 @@ def simulate(market: Market, aims: Array, terms: TradingTerms) -> Account:
         for _ in range(COST_STEPS):
             left = np.maximum(1.0 - cost / np.where(loose > NO_TRADE, loose, np.inf), 0.0)
             after = np.where(can, aim * left[:, None], now)
-            cost = terms.charge((after - now)[:, :-1], worth)
+            before, cost = cost, terms.charge((after - now)[:, :-1], worth)
+            if np.abs(cost - before).max() <= EPS:
+                break
         is_idle = np.abs(aim - now).max(axis=1) <= NO_TRADE
         weights[:, t] = after / np.maximum(after.sum(axis=1, keepdims=True), TINY)
         weights[is_idle, t] = now[is_idle]
@@ -384,7 +386,7 @@ def _choose_yearly(aims: Sequence[Array], wealth: Array, dates: NDArray[Any]) ->
     chosen = np.array(aims[0])
     for year in np.unique(years)[1:]:
         begin = int(np.searchsorted(years, year))
-        best = wealth[:, begin].argmax()
+        best = int(wealth[:, begin].argmax())
         chosen[begin:] = aims[best][begin:]
     return chosen
 
@@ -515,13 +517,13 @@ class Backtest:
         shown = []
         for row in self.table:
             ahead, low, high = (_format_share(row[name], "+") for name in ("ahead", "low", "high"))
-            interval = f"{ahead} ({low} to {high})"
             cells = {"portfolio": row["portfolio"], "kind": row["kind"], "wealth": f"{row['wealth']:.4g}"}
-            cells |= {name: _format_share(row[name]) for name in ("growth", "volatility")}
-            cells |= {name: f"{row[name]:.2f}" for name in ("sharpe", "sortino")}
+            cells["growth"] = _format_share(row["growth"])
+            cells[f"ahead of {REFERENCE}"] = f"{ahead} ({low} to {high})"
+            cells["volatility"] = _format_share(row["volatility"])
+            cells |= {name.capitalize(): f"{row[name]:.2f}" for name in ("sharpe", "sortino")}
             cells |= {"drawdown": f"{row['drawdown']:.0%}", "turnover": f"{row['turnover']:.1f}"}
-            cost = f"{row['cost'] / BASIS_POINT:.0f} bp"
-            shown.append(cells | {"cost": cost, f"ahead of {REFERENCE}": interval})
+            shown.append(cells | {"cost": f"{row['cost'] / BASIS_POINT:.0f} bp"})
         return shown
 
     @property
@@ -617,9 +619,9 @@ class Backtest:
         """
         one_of(figure, "figure", PLOTS)
         online = [row["portfolio"] for row in self.table if row["kind"] != HINDSIGHT]
-        if portfolios is None:
-            portfolios = online[0] if figure == "weights" else online
-        chosen = [portfolios] if isinstance(portfolios, str) else list(portfolios)
+        chosen: Sequence[str] = online[:1] if figure == "weights" else online
+        if portfolios is not None:
+            chosen = [portfolios] if isinstance(portfolios, str) else list(portfolios)
         places = [self.names.index(one_of(name, "portfolios", tuple(self.kinds))) for name in chosen]
         dates = self.market.dates
         if figure == "weights":
