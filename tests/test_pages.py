@@ -9,7 +9,7 @@ import pytest
 
 import klazy as kl
 from klazy.base.amounts import format_amount
-from klazy.base.charts import thin
+from klazy.base.uplot import thin
 from klazy.live.rows import RowSpec
 from klazy.live.store import open_store
 from klazy.serve import pages
