@@ -112,7 +112,9 @@ class Timeline:
         acted = [self._acted.setdefault(each or "", len(self._acted)) for each in guards]
         times = find_times(ids, at)
         paid, moved = np.array([hitting, switching], dtype=np.float64)
-        return RoundArrays(times, x, rows, paid, moved, fixed, np.array(acted, dtype=np.int64))
+        return RoundArrays(
+            times, x, self.spec.scale(rows), paid, moved, fixed, np.array(acted, dtype=np.int64)
+        )
 
     @property
     def guards(self) -> list[str]:
