@@ -9,9 +9,10 @@ import pytest
 
 import klazy as kl
 from klazy.base.amounts import format_amount
-from klazy.base.charts import thin
+from klazy.base.uplot import thin
 from klazy.live.rows import RowSpec
 from klazy.live.store import open_store
+from klazy.live.tally import Tally
 from klazy.serve import pages
 from klazy.serve.timeline import Timeline, find_promise
 from looks import look_at, watch
@@ -226,7 +227,7 @@ def test_scripts_come_from_the_service_alone_and_none_is_within_a_page(served):
 def test_a_timeline_reads_what_is_new_and_then_what_is_old(place, monkeypatch):
     monkeypatch.setattr("klazy.serve.timeline.LOOK_RECORDS", 25)
     agent = kl.Agent.open(
-        place, kl.Agent(kl.GD(kl.Box(0, 9), 5.0), costs=kl.Pinball(2.0), columns=["a"]), name="one"
+        place, kl.Agent(kl.GD(kl.Box(0, 9), 5.0), costs=kl.Pinball(2.0), columns=["a"], per=2.0), name="one"
     )
     for i in range(60):
         agent.observe({"a": i % 7}, id=f"2026-03-01T{i // 60:02}:{i % 60:02}")
@@ -238,10 +239,14 @@ def test_a_timeline_reads_what_is_new_and_then_what_is_old(place, monkeypatch):
     agent.observe({"a": 3}, id="2026-03-01T01:00")
     rounds = timeline.look(store)
     assert np.diff(rounds.time).tolist() == [60.0] * 60
-    assert rounds.row[:, 0].tolist() == [i % 7 for i in range(60)] + [3]
+    # Two of a row are one of a decision.
+    assert rounds.row[:, 0].tolist() == [i % 7 / 2 for i in range(60)] + [1.5]
     assert (rounds.hitting + rounds.switching).sum() == pytest.approx(agent.hitting + agent.switching)
     # Never moving from zero costs twice each demand.
     assert rounds.fixed.tolist() == (2.0 * rounds.row[:, 0]).tolist()
+    tally = Tally(store, store.find_agent("one"))
+    tally.look(store)
+    assert tally.fixed == pytest.approx(rounds.fixed.sum())
     store.close()
     agent.close()
 

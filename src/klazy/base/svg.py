@@ -4,9 +4,9 @@ from typing import Any
 
 import numpy as np
 
-from klazy.base.charts import thin
 from klazy.base.checks import Array
 from klazy.base.html import load_macros
+from klazy.base.uplot import thin
 
 SPARK_SIZE = (240.0, 72.0)
 SPARK_POINTS = 120

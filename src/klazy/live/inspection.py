@@ -167,6 +167,7 @@ class NeverMoving:
     def __init__(self, learner: Learner[Any], spec: RowSpec, first: Array) -> None:
         self._family: Any = spec.costs
         self._movement: Any = spec.movement or learner.own_movement
+        self._scale = spec.scale
         self._x = np.array((spec.origin or {}).get("fixed_decision", first), dtype=float)
         self.hitting = 0.0
         self.switching = 0.0
@@ -189,6 +190,7 @@ class NeverMoving:
 
     def _charge(self, rows: Array, x: Array) -> tuple[Array, Array]:
         """Charge rows; one may carry the decision away, and coming back is charged."""
+        rows = self._scale(rows)
         back = x - self._family.drift(rows, x)
         return self._family.value(rows, x), self._movement.weight * self._movement.distance(back)
 

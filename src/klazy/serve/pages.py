@@ -9,25 +9,23 @@ import numpy as np
 from fastapi import FastAPI, Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
-from klazy.base.charts import Curve, make_chart
 from klazy.base.checks import Array, InvalidInput
 from klazy.base.html import read_static, render
 from klazy.base.svg import draw_sparkline
+from klazy.base.uplot import MOST_CURVES, Curve, make_chart, make_curves
 from klazy.live.inspection import NeverMoving, parse_time
 from klazy.live.records import FREEZE, RESUME, Row, parse_row
 from klazy.serve.access import COOKIE, STATIC_PATHS, count_wrong_token
 from klazy.serve.problems import Problem, explain_failure
 from klazy.serve.reading import Reader, format_time
 from klazy.serve.service import Service, allow, change
-from klazy.serve.timeline import Rounds, Timeline, find_promise
+from klazy.serve.timeline import RoundArrays, Timeline, find_promise
 from klazy.sets import Box, CappedSimplex, Simplex
 
 PAGE_AGENTS = 50
 SPARK_ROUNDS = 80
 SPARK_LINES = 3
 COMPARED_ROUNDS = 500
-# More coordinates than this are added up in the last line of a chart.
-CHART_LINES = 8
 MAX_BARS = 12
 LISTED_ROUNDS = 15
 LISTED_CHANGES = 10
@@ -44,12 +42,12 @@ RANGES = {
 FIRST_ROUNDS = 300
 # Parts of a range whose costs are added up, and the lengths that a part may have, in seconds.
 COST_PARTS = 120
-PART_SECONDS = (1, 10, 60, 300, 900, 3600, 4 * 3600, 86400, 7 * 86400, 30 * 86400)
+COST_LENGTHS = (1, 10, 60, 300, 900, 3600, 4 * 3600, 86400, 7 * 86400, 30 * 86400)
 SPANS = (("day", 86400), ("hour", 3600), ("minute", 60), ("second", 1))
 AGES = (("days", 86400), ("h", 3600), ("min", 60), ("s", 1))
 # An agent is idle if no round came for this many usual steps, and for this many seconds.
 IDLE_STEPS = 5
-IDLE_SECONDS = 60.0
+LEAST_IDLE = 60.0
 # Guards that shape each decision without holding it back.
 SHAPING = ("integers", "clip")
 ORDERS = {"name": "name", "latest": "latest round", "idle": "longest idle", "rounds": "most rounds"}
@@ -187,7 +185,9 @@ def _gather_card(service: Service, name: str) -> dict[str, Any]:
     about = reader.summarize(name)
     rounds = reader.read_rounds(name, SPARK_ROUNDS)
     names = reader.read_names(name, len(about["decision"]))
-    decision = sorted(zip(names, about["decision"], strict=True), key=lambda pair: -abs(pair[1]))
+    decision = list(zip(names, about["decision"], strict=True))
+    if len(names) > SPARK_LINES:
+        decision.sort(key=lambda pair: -abs(pair[1]))
     spark = ""
     if len(rounds) > 1:
         x = np.array([np.frombuffer(row.decision, "<f8") for row in rounds])
@@ -198,12 +198,9 @@ def _gather_card(service: Service, name: str) -> dict[str, Any]:
         "about": about,
         "state": _judge_state(service, about, rounds),
         "age": _tell_age(about["last"]),
-        "decision": decision
-        if len(names) > SPARK_LINES
-        else list(zip(names, about["decision"], strict=True)),
+        "decision": decision,
         "spark": spark,
         "saved": _measure_saved(reader, name, rounds),
-        "rounds": rounds,
     }
 
 
@@ -230,8 +227,10 @@ def _judge_state(service: Service, about: dict[str, Any], rounds: list[Row]) -> 
     if about["name"] in service.worker.lost:
         return "went back", "red"
     came = np.array([row.at for row in rounds if row.at is not None])
-    if len(came) and time() - came[-1] > max(IDLE_SECONDS, IDLE_STEPS * _find_step(came)):
-        return "idle", "amber"
+    if len(came):
+        step = float(np.median(np.diff(came))) if len(came) > 1 else 0.0
+        if time() - came[-1] > max(LEAST_IDLE, IDLE_STEPS * step):
+            return "idle", "amber"
     if rounds and _list_holding(rounds[-1].guards or ""):
         return "held", "blue"
     return ("ok", "green") if rounds else ("new", "blue")
@@ -247,10 +246,6 @@ def _tell_age(last: str | None) -> str:
     return f"{seconds // length} {name} ago"
 
 
-def _find_step(times: Array) -> float:
-    return float(np.median(np.diff(times))) if len(times) > 1 else 0.0
-
-
 def _gather_agent(service: Service, name: str, asked: dict[str, str | None]) -> dict[str, Any]:
     """Return what the page of an agent shows."""
     reader = service.reader
@@ -261,8 +256,7 @@ def _gather_agent(service: Service, name: str, asked: dict[str, str | None]) -> 
     span = asked["range"]
     if span not in RANGES:
         span = _choose_range(rounds)
-    first = rounds.time[-1] - RANGES[span] if len(rounds.time) else 0.0
-    shown = rounds.since(first)
+    shown = rounds.within(RANGES[span])
     compared = None
     if asked["optimum"] is not None:
         compared = reader.compare(name, COMPARED_ROUNDS, True)
@@ -277,7 +271,6 @@ def _gather_agent(service: Service, name: str, asked: dict[str, str | None]) -> 
         "bars": _list_bars(timeline, names, np.array(about["decision"])),
         "charts": _list_charts(timeline, names, rounds, shown) if len(shown.time) > 1 else {},
         "range": span,
-        "count": len(shown.time),
         "is_whole": timeline.is_whole,
         "moves": int((rounds.switching != 0.0).sum()),
         "played": len(rounds.time),
@@ -296,17 +289,10 @@ def _read_unit(timeline: Timeline) -> str:
     return str((timeline.spec.origin or {}).get("unit", ""))
 
 
-def _choose_range(rounds: Rounds) -> str:
+def _choose_range(rounds: RoundArrays) -> str:
     """Return the shortest range with enough rounds to see something."""
     least = min(FIRST_ROUNDS, len(rounds.time))
-    return next(
-        (
-            name
-            for name, span in RANGES.items()
-            if len(rounds.time) and len(rounds.since(rounds.time[-1] - span).time) >= least
-        ),
-        "all",
-    )
+    return next(name for name, span in RANGES.items() if len(rounds.within(span).time) >= least)
 
 
 def _list_bars(timeline: Timeline, names: list[str], x: Array) -> list[tuple[str, float, float | None]]:
@@ -325,7 +311,7 @@ def _list_bars(timeline: Timeline, names: list[str], x: Array) -> list[tuple[str
 
 
 def _list_charts(
-    timeline: Timeline, names: list[str], rounds: Rounds, shown: Rounds
+    timeline: Timeline, names: list[str], rounds: RoundArrays, shown: RoundArrays
 ) -> dict[str, dict[str, Any]]:
     """Make the charts of an agent: decisions, what they saved, and what they cost."""
     domain = timeline.learner.domain
@@ -333,18 +319,16 @@ def _list_charts(
     axis: dict[str, Any] = {"time": True, "xlabel": "time", "sync": "agent"}
     curves = []
     stacked = isinstance(domain, Simplex | CappedSimplex)
-    lines = _list_lines(names, shown.x)
-    if timeline.spec.costs is not None and timeline.spec.costs.near_rows and not stacked:
-        for i, (name, _) in enumerate(lines[:CHART_LINES]):
-            if name in names:
-                label = "demand" if len(names) == 1 else f"demand of {name}"
-                curves.append(Curve(label, shown.row[:, names.index(name)], f"c{i}", "pale"))
+    family = timeline.spec.costs
+    if family is not None and family.near_rows and not stacked and len(names) <= MOST_CURVES:
+        label = "demand" if len(names) == 1 else "demand of {}"
+        curves = make_curves(names, shown.row[:, : len(names)], "pale", label)
     levels = []
     if isinstance(domain, Box):
         limits = zip(("lower limit", "upper limit"), (domain.lower, domain.upper), strict=True)
         levels = [{"name": name, "value": float(ends[0])} for name, ends in limits if (ends == ends[0]).all()]
     title = "Decisions and demand" if curves else "Decisions"
-    curves += [Curve(name, values, f"c{i}", "step") for i, (name, values) in enumerate(lines)]
+    curves += make_curves(names, shown.x, "step")
     charts = {"decisions": make_chart(shown.time, curves, title, levels=levels, stacked=stacked, **axis)}
     axis |= {"unit": unit, "ylabel": unit}
     saved = rounds.saved
@@ -354,46 +338,39 @@ def _list_charts(
     return charts
 
 
-def _list_lines(names: list[str], x: Array) -> list[tuple[str, Array]]:
-    """Return the coordinates as lines; of many, the smallest are added up."""
-    if len(names) <= CHART_LINES:
-        return [(name, x[:, i]) for i, name in enumerate(names)]
-    order = np.argsort(-np.abs(x).mean(axis=0), kind="stable")
-    first, others = np.split(order, [CHART_LINES - 1])
-    together = (f"the other {len(others)} together", x[:, others].sum(axis=1))
-    return [*((names[i], x[:, i]) for i in first), together]
-
-
-def _chart_saved(timeline: Timeline, saved: Array, shown: Rounds, axis: dict[str, Any]) -> dict[str, Any]:
+def _chart_saved(
+    timeline: Timeline, saved: Array, shown: RoundArrays, axis: dict[str, Any]
+) -> dict[str, Any]:
     """Chart what was saved so far, and what the replay promised for as many rounds."""
     total = np.cumsum(saved)[len(saved) - len(shown.time) :]
-    curves = [Curve("saved so far", total, "c0")]
-    if not timeline.is_whole:
-        return make_chart(
-            shown.time, curves, "Saved against never moving, in the rounds read", zero=True, **axis
-        )
-    counts = np.arange(len(saved) - len(total), len(saved)) + 1.0
-    promise = find_promise(timeline.spec, counts)
+    curves = [Curve("saved so far", total)]
+    title = "Saved against never moving"
+    promise = None
+    if timeline.is_whole:
+        counts: Any = np.arange(len(saved) - len(total), len(saved)) + 1.0
+        promise = find_promise(timeline.spec, counts)
+    else:
+        title += ", in the rounds that were read"
     if promise is not None:
         middle, half = promise
-        curves += [Curve("promised at least", middle - half), Curve("promised at most", middle + half)]
-    chart = make_chart(shown.time, curves, "Saved against never moving", zero=True, **axis)
+        curves += [Curve("low", middle - half), Curve("high", middle + half)]
+    chart = make_chart(shown.time, curves, title, zero=True, **axis)
     if promise is not None:
-        low, high = (line["y"] for line in chart["series"][1:])
-        chart["series"] = chart["series"][:1]
-        chart["bands"] = [{"name": "as promised by replay", "low": low, "high": high, "color": "c2"}]
+        saving, low, high = chart["series"]
+        band = {"name": "as promised by replay", "low": low["y"], "high": high["y"], "color": "c2"}
+        chart |= {"series": [saving], "bands": [band]}
     return chart
 
 
-def _chart_costs(shown: Rounds, axis: dict[str, Any]) -> dict[str, Any]:
+def _chart_costs(shown: RoundArrays, axis: dict[str, Any]) -> dict[str, Any]:
     """Chart the costs of parts of the range."""
     length = shown.time[-1] - shown.time[0]
-    seconds = next((each for each in PART_SECONDS if length / each <= COST_PARTS), PART_SECONDS[-1])
+    seconds = next((each for each in COST_LENGTHS if length / each <= COST_PARTS), COST_LENGTHS[-1])
     parts = np.floor(shown.time / seconds)
     firsts = np.flatnonzero(np.diff(parts, prepend=parts[0] - 1))
     if len(firsts) > 2:
         # The last part is not over yet.
-        shown = Rounds(*(values[: firsts[-1]] for values in shown))
+        shown = RoundArrays(*(values[: firsts[-1]] for values in shown))
         firsts = firsts[:-1]
     curves = [
         Curve("operating", np.add.reduceat(shown.hitting, firsts), "c0", "step"),
@@ -410,7 +387,7 @@ def _name_span(seconds: int) -> str:
     return name if count == 1 else f"{count} {name}s"
 
 
-def _list_events(reader: Reader, name: str, timeline: Timeline, shown: Rounds) -> list[dict[str, Any]]:
+def _list_events(reader: Reader, name: str, timeline: Timeline, shown: RoundArrays) -> list[dict[str, Any]]:
     """List freezes and other changes, and when guards held decisions back, the latest first."""
     events = reader.read_changes(name, LISTED_CHANGES)
     begins = np.flatnonzero(np.diff(shown.guards, prepend=-1))

@@ -197,7 +197,7 @@ def _gather_costs(spec: RowSpec, rounds: list[Row], dim: int) -> Costs:
     """Return the costs of the rounds: from their rows, or else from their gradients."""
     if spec.costs is None or any(row.row is None for row in rounds):
         return LinearCosts(np.array([_read_gradient(row, dim) for row in rounds]))
-    return spec.costs.costs([parse_row(row.row or "") for row in rounds])
+    return spec.costs.costs([spec.scale(parse_row(row.row or "")) for row in rounds])
 
 
 def _read_gradient(row: Row, dim: int) -> Array:

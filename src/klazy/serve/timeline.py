@@ -21,11 +21,11 @@ MOST_NUMBERS = 20_000_000
 TIMELINES = 8
 # Numbers that are times: seconds since 1970, from 2001 to 2100.
 EPOCHS = (1e9, 4.1e9)
-_ROUNDS = f"""SELECT at, id, "row", decision, hitting, switching, guards FROM records
+_SELECT = f"""SELECT at, id, "row", decision, hitting, switching, guards FROM records
 WHERE key >= ? AND key < ? AND kind <= {HINTED} ORDER BY key"""
 
 
-class Rounds(NamedTuple):
+class RoundArrays(NamedTuple):
     """Rounds of an agent: their times, next decisions, rows, both costs, what never moving costs, and the guards that acted."""
 
     time: Array
@@ -34,17 +34,19 @@ class Rounds(NamedTuple):
     hitting: Array
     switching: Array
     fixed: Array
-    guards: Array
+    guards: Any
 
     @property
     def saved(self) -> Array:
         """What was saved against never moving, in each round."""
         return self.fixed - self.hitting - self.switching
 
-    def since(self, time: float) -> "Rounds":
-        """Return the rounds from this time on."""
-        first = int(np.searchsorted(self.time, time))
-        return Rounds(*(values[first:] for values in self))
+    def within(self, seconds: float) -> "RoundArrays":
+        """Return the rounds of the last seconds, counted back from the last round."""
+        if not len(self.time):
+            return self
+        first = int(np.searchsorted(self.time, self.time[-1] - seconds))
+        return RoundArrays(*(values[first:] for values in self))
 
 
 class Timeline:
@@ -68,10 +70,10 @@ class Timeline:
         self._acted: dict[str, int] = {}
         self._seen = store.find_last_record(self._agent)
         self._low = self._high = 0 if self._seen is None else self._seen[0] + 1
-        self._parts: list[Rounds] = []
+        self._parts: list[RoundArrays] = []
         self.is_whole = False
 
-    def look(self, store: Store) -> Rounds:
+    def look(self, store: Store) -> RoundArrays:
         """Read what is new, and some of what is older; return all rounds that were read."""
         if self._seen is not None and self._seen[0] + 1 == self._high:
             found = store.find_checksums([self._agent << AGENT_SHIFT | self._seen[0]])
@@ -94,12 +96,12 @@ class Timeline:
             self._low = low
         self.is_whole = self._low == 0
         if len(self._parts) > 1:
-            self._parts = [Rounds(*map(np.concatenate, zip(*self._parts, strict=True)))]
+            self._parts = [RoundArrays(*map(np.concatenate, zip(*self._parts, strict=True)))]
         return self._parts[0]
 
-    def _read(self, store: Store, first: int, end: int) -> Rounds:
+    def _read(self, store: Store, first: int, end: int) -> RoundArrays:
         base = self._agent << AGENT_SHIFT
-        found = store.ask(_ROUNDS, base | first, base | end)
+        found = store.ask(_SELECT, base | first, base | end)
         columns = list(zip(*found, strict=True)) or [()] * 7
         at, ids, texts, decisions, hitting, switching, guards = columns
         x = np.frombuffer(b"".join(decisions), NUMBER_TYPE).reshape(-1, self.dim).astype(np.float64)
@@ -109,8 +111,10 @@ class Timeline:
             fixed = np.nan_to_num(self._fixed.charge(rows))
         acted = [self._acted.setdefault(each or "", len(self._acted)) for each in guards]
         times = find_times(ids, at)
-        costs = np.array([hitting, switching], dtype=np.float64)
-        return Rounds(times, x, rows, *costs, fixed, np.array(acted, dtype=np.int64))
+        paid, moved = np.array([hitting, switching], dtype=np.float64)
+        return RoundArrays(
+            times, x, self.spec.scale(rows), paid, moved, fixed, np.array(acted, dtype=np.int64)
+        )
 
     @property
     def guards(self) -> list[str]:
@@ -134,7 +138,7 @@ class Timelines:
     def __init__(self) -> None:
         self._timelines: dict[int, Timeline] = {}
 
-    def look(self, store: Store, agent: AgentRow) -> tuple[Timeline, Rounds]:
+    def look(self, store: Store, agent: AgentRow) -> tuple[Timeline, RoundArrays]:
         """Return an agent's timeline and the rounds that it has by now."""
         timeline = self._timelines.pop(agent.id, None) or Timeline(store, agent)
         rounds = timeline.look(store)

@@ -12,9 +12,9 @@ import numpy as np
 
 from klazy import show
 from klazy.base.amounts import format_amount
-from klazy.base.charts import Curve, make_chart
 from klazy.base.checks import Array, InvalidInput
 from klazy.base.html import load_macros, render
+from klazy.base.uplot import MOST_CURVES, Curve, make_chart, make_curves
 from klazy.show.style import make_svg
 from klazy.studies.contenders import CONTENDERS, FIXED, REPLAY, is_simplex
 from klazy.studies.replay.scoring import BASELINE, CANDIDATES, RECORDED_ROUNDS
@@ -50,8 +50,6 @@ LOOKS[BASELINE] = {"color": "#7F7F7F", "marker": "8"}
 CARD_ROWS = 5
 # Periods into which costs are cut: the name, the format of its labels, and the days from which on it is used.
 PERIOD_FORMATS = (("month", "%Y-%m", 90.0), ("day", "%Y-%m-%d", 3.0), ("hour", "%m-%d %Hh", 0.0))
-# Columns whose decisions a chart shows at first; a click shows the others. A stack of shares adds them up.
-SHOWN_COLUMNS = 8
 # Numbers of the decisions of all contenders in one chart.
 CHART_NUMBERS = 60_000
 # Those that pay this many times more above the best than the median are off the chart of costs.
@@ -209,15 +207,15 @@ def _chart_decisions(found: "Report", x: Array, axis: dict[str, Any]) -> dict[st
     columns = found.source.columns
     most = max(200, CHART_NUMBERS // (len(found.scores) * len(columns)))
     demand: list[Curve] = []
-    if draws_demand(found):
+    if draws_demand(found) and len(columns) <= MOST_CURVES:
         rows = np.vstack(list(found.source.read_pieces(*found.span)))
         rows = rows[found.recorded_rows - found.span[0]]
-        demand = _list_columns("demand" if len(columns) == 1 else "demand of {}", columns, rows, "pale")
+        demand = make_curves(columns, rows, "pale", "demand" if len(columns) == 1 else "demand of {}")
     choices = []
     for score in found.scores:
-        name = score.name if len(columns) == 1 else "{}"
-        curves = demand + _list_columns(name, columns, score.points, "step", stacked)
-        chart = make_chart(x, curves, "Decisions" if not demand else "Decisions and demand", most)
+        label = score.name if len(columns) == 1 else "{}"
+        curves = demand + make_curves(columns, score.points, "step", label)
+        chart = make_chart(x, curves, f"Decisions of {score.name}", most)
         choices.append(
             {"name": score.name, "x": chart["x"], "series": chart["series"], "label": chart["label"]}
         )
@@ -226,18 +224,6 @@ def _chart_decisions(found: "Report", x: Array, axis: dict[str, Any]) -> dict[st
     return (
         axis | about | {"title": title, "choices": choices, "choose": "of", "stacked": stacked, "ylabel": ""}
     )
-
-
-def _list_columns(
-    name: str, columns: list[str], values: Array, style: str, stacked: bool = False
-) -> list[Curve]:
-    """Make a curve of each column; of a stack of many the smallest are added up."""
-    parts = list(zip(columns, values.T, strict=True))
-    if stacked and len(parts) > SHOWN_COLUMNS:
-        parts.sort(key=lambda part: -float(part[1].mean()))
-        others = np.sum([part[1] for part in parts[SHOWN_COLUMNS - 1 :]], axis=0)
-        parts = [*parts[: SHOWN_COLUMNS - 1], ("all others", others)]
-    return [Curve(name.format(column), part, f"c{i % 8}", style) for i, (column, part) in enumerate(parts)]
 
 
 def _chart_periods(found: "Report", x: Array, axis: dict[str, Any]) -> dict[str, Any]:

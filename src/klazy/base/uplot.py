@@ -10,6 +10,8 @@ from klazy.base.html import format_number
 
 # Places of a chart: about two for each pixel of its width.
 PLACES = 2000
+# Curves in one colour each.
+MOST_CURVES = 8
 # Digits of the largest value of a curve.
 CHART_DIGITS = 6
 
@@ -23,22 +25,33 @@ class Curve(NamedTuple):
     style: str = "line"
 
 
+def make_curves(names: Sequence[str], values: Array, style: str, label: str = "{}") -> list[Curve]:
+    """Make a curve of each column of values; of many columns the smallest are added up."""
+    columns = list(zip(names, values.T, strict=True))
+    if len(columns) > MOST_CURVES:
+        columns.sort(key=lambda column: -float(np.abs(column[1]).mean()))
+        others = columns[MOST_CURVES - 1 :]
+        together = np.sum([column for _, column in others], axis=0)
+        columns = [*columns[: MOST_CURVES - 1], (f"the other {len(others)} together", together)]
+    return [Curve(label.format(name), each, f"c{i}", style) for i, (name, each) in enumerate(columns)]
+
+
 def make_chart(
     x: Array, curves: Sequence[Curve], title: str, most: int = PLACES, **about: Any
 ) -> dict[str, Any]:
     """Make a chart of curves over ``x``; ``about`` has what else the script knows, such as unit, bands and levels."""
     at = thin([curve.values for curve in curves], most)
     ends = [f"{curve.name} {format_number(float(curve.values[-1]), 4)}" for curve in curves if len(at)]
-    series = [curve._asdict() | {"y": shorten(curve.values[at])} for curve in curves]
+    series = [curve._asdict() | {"y": round_digits(curve.values[at])} for curve in curves]
     for line in series:
         del line["values"]
     # Times are exact to the millisecond, which takes more digits than a curve has.
-    places = np.round(x[at], 3).tolist() if about.get("time") else shorten(x[at], 9)
+    places = np.round(x[at], 3).tolist() if about.get("time") else round_digits(x[at], 9)
     label = f"{title}. At the end: {', '.join(ends)}."
     return {"title": title, "label": label, "x": places, "series": series, **about}
 
 
-def thin(curves: Sequence[Array], most: int = PLACES) -> Array:
+def thin(curves: Sequence[Array], most: int = PLACES) -> Any:
     """Choose about ``most`` places of curves at which they are drawn: the ends, and the extremes of each curve in each part.
 
     >>> spike = np.zeros(100_000)
@@ -60,7 +73,7 @@ def thin(curves: Sequence[Array], most: int = PLACES) -> Array:
     return np.unique(np.concatenate(chosen))
 
 
-def shorten(values: Array, digits: int = CHART_DIGITS) -> list[float | None]:
+def round_digits(values: Array, digits: int = CHART_DIGITS) -> list[float | None]:
     """Return numbers with as many digits as can be seen; None for those that are not finite."""
     finite = np.isfinite(values)
     largest = float(np.abs(values[finite]).max(initial=0.0)) or 1.0
