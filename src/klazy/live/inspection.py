@@ -60,7 +60,7 @@ class Ledger:
     def __init__(self, agent: AgentRow, snapshot: Snapshot, about: dict[str, Any]) -> None:
         self.agent = agent
         self.name = agent.name
-        guarded = about.get("guarded")
+        guarded: Any = about.get("guarded")
         self.x = _read_first_point(about)
         self.hitting = snapshot.hitting
         self.switching = snapshot.switching

@@ -101,7 +101,7 @@ def add_pages(app: FastAPI, service: Service) -> None:
         asked = {each: request.query_params.get(each) for each in ("range", "optimum", "why")}
         found = await reader.run(_gather_agent, service, name, asked)
         reasons: tuple[str, ...] = ()
-        if not found["about"]["deleted"] and (asked["why"] is not None or service.worker.knows(name)):
+        if not found["about"]["deleted"] and (asked["why"] is not None or name in service.worker.agents):
             explained = await service.look(
                 name, lambda worker: worker.get_active(name).state.explain(), long=True
             )

@@ -90,7 +90,7 @@ def draw_shares(x: NDArray[Any], shares: Array, names: Sequence[str], title: str
     order = np.argsort(-shares.mean(axis=0))
     largest, others = order[: len(PALETTE)], order[len(PALETTE) :]
     layers = [*shares[shown][:, largest].T, shares[shown][:, others].sum(axis=1)]
-    labels = [format_label(names[i]) for i in largest.tolist()] + [f"{len(others)} others"]
+    labels = [format_label(str(names[i])) for i in largest] + [f"{len(others)} others"]
     ax.stackplot(x[shown], layers, colors=[*PALETTE, OTHERS], labels=labels, linewidth=0.0)
     ax.margins(x=0.0)
     ax.set_ylim(0.0, 1.0)
