@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from klazy import learners
+from klazy import contrib, learners
 from klazy.base.checks import Array, InvalidInput
 from klazy.costs import Costs
 from klazy.families import Family, Linear, LogWealth, Pinball
@@ -280,13 +280,6 @@ def make_decay(domain: ConvexSet, sigma: float, m: float, start: Array | None = 
     return learners.MemoryGD(domain, sigma, memory=learners.Decay(m), start=start)
 
 
-def let_drift(game: Any, largest: float) -> Array:
-    """Return the shares of a portfolio that is bought in equal parts and never traded, which change with prices."""
-    relatives = game.costs.arrays()[0]
-    worth = np.vstack((game.domain.start, relatives[:-1])).cumprod(axis=0)
-    return worth / worth.sum(axis=1, keepdims=True)
-
-
 def make_auto(
     domain: ConvexSet, movement: Movement, family: Family, long_periods: list[int], start: Array | None = None
 ) -> Learner[Any]:
@@ -339,7 +332,7 @@ CONTENDERS = (
     Contender("rolling maximum", TUNED, learners.RollingMax, choose_headrooms, SIMPLE, since="2"),
     Contender("rolling quantile", TUNED, learners.RollingQuantile, choose_quantiles, SIMPLE, since="2"),
     Contender("1/N", TUNED, learners.Fixed, choose_wealth, SIMPLE, ARENA, "2"),
-    Contender("buy and hold", TUNED, let_drift, choose_wealth, SIMPLE, ARENA, "2", is_learner=False),
+    Contender("buy and hold", TUNED, contrib.BuyAndHold, choose_wealth, SIMPLE, ARENA, "2"),
     Contender(SEASONAL_RULE, TUNED, make_seasonal, choose_seasons, SIMPLE, REPLAY),
     Contender("GD", TUNED, learners.GD, tune_by(sigma="sigma"), GREEDY),
     Contender("LazyGD", TUNED, learners.LazyGD, tune_by(sigma="sigma"), LAZY),
