@@ -10,7 +10,9 @@ import tomllib
 from pathlib import Path
 from typing import NamedTuple
 
+import click
 import pytest
+from typer.main import get_command
 
 import klazy as kl
 from cases import PUBLIC, concrete
@@ -105,6 +107,25 @@ def test_the_commands_of_a_page_run(page, tmp_path):
         timeout=300,
     )
     assert done.returncode == 0, done.stderr
+
+
+def test_the_commands_of_the_cheat_sheet_take_their_arguments(tmp_path, monkeypatch):
+    """Each is read to its end, and not run."""
+    from klazy.cli import app
+
+    monkeypatch.chdir(tmp_path)
+    lines = re.findall(
+        r"`klazy ([^`<>]+)[^`]*`", (ROOT / "docs" / "cheatsheet.md").read_text(encoding="utf-8")
+    )
+    assert len(lines) > 10
+    for line in lines:
+        words = line.split()
+        command = get_command(app)
+        context = click.Context(command)
+        while words and words[0] in getattr(command, "commands", ()):
+            command = command.commands[words.pop(0)]
+            context = command.make_context(command.name, list(words), parent=context)
+        assert context.parent is not None, line
 
 
 def test_what_to_cite_is_what_the_citation_file_says():

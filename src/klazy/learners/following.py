@@ -35,7 +35,7 @@ class FollowForecast(Learner[FollowState]):
 
     .. math:: x_{t+1} = \arg\min_{u \in X}\; \operatorname{E} f(u; h_{t+1} + e) + \frac{\lambda}{H}\, m(u - x_t)
 
-    as :class:`~klazy.Reluctant` does with a forecast of its own. In a round without a forecast it stays.
+    as :class:`~klazy.contrib.Reluctant` does with a forecast of its own. In a round without a forecast it stays.
 
     Parameters
     ----------

@@ -1,6 +1,6 @@
 """Back-tests of portfolios: prices in, what each rule would have earned after costs out, beside the benchmarks of the trade.
 
-:func:`backtest` is the door. A :class:`Market` is what prices say, :func:`simulate` is the account, with its trades, costs and
+:func:`backtest` is the door. A ``Market`` is what prices say, ``simulate`` is the account, with its trades, costs and
 cash, and :class:`Backtest` is the result.
 """
 
