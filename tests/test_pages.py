@@ -10,9 +10,9 @@ import pytest
 import klazy as kl
 from klazy.base.amounts import format_amount
 from klazy.base.uplot import thin
+from klazy.live.inspection import Tally
 from klazy.live.rows import RowSpec
 from klazy.live.store import open_store
-from klazy.live.tally import Tally
 from klazy.serve import pages
 from klazy.serve.timeline import Timeline, find_promise
 from looks import look_at, watch
