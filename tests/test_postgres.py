@@ -106,7 +106,7 @@ class TestAnAgent:
             ),
         ):
             open_step(url)
-        assert "of 1 agents 0 are left; 3 rows of records belong to no agent" in find_faults(url)[0]
+        assert "0 of its 1 agents are left; 3 rows of records belong to no agent" in find_faults(url)[0]
 
     def test_rows_that_were_changed_are_found(self, url, server):
         in_store(url, 8)
@@ -209,7 +209,7 @@ class TestALostConnection:
         drops = []
 
         def run(self, sql, values=(), stream=None):
-            if not drops or not ("append_record" in sql or sql == drops[0]):
+            if not drops or not (sql.startswith("INSERT INTO records") or sql == drops[0]):
                 return real(self, sql, values, stream)
             drops.clear()
             if request.param == "answer":
@@ -255,7 +255,7 @@ class TestALostConnection:
             lost = []
 
             def run(self, sql, values=(), stream=None):
-                if "append_record" in sql and self is store_of(one) and not lost:
+                if sql.startswith("INSERT INTO records") and self is store_of(one) and not lost:
                     lost.append(True)
                     self._drop()
                     other.update(GRADIENTS[1])
@@ -416,7 +416,7 @@ class TestTheServer:
                     ValueError,
                     match=(
                         r"postgresql://guest@.*/postgres cannot be read or written: permission denied for "
-                        r"table agents."
+                        r"table records."
                     ),
                 ):
                     agent.update(GRADIENTS[2])

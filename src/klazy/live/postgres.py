@@ -1,8 +1,8 @@
 """A store in a schema of a PostgreSQL database.
 
-A record is one call of a function in the database, which locks the agent's row, looks whether the record follows the last one,
-and inserts it. After a lost connection klazy connects again and repeats the transaction; a record that is there already, equal
-to the last bit and to the moment of its making, is the one that was sent.
+A record is one statement, which locks the agent's row and inserts the record if it follows the last one. After a lost
+connection klazy connects again and repeats the transaction; a record that is there already, equal to the last bit and to the
+moment of its making, is the one that was sent.
 
 Behind a pooler such as PgBouncer two transactions may run in two sessions of the server, and a session is shared with others.
 There klazy sets its settings and sends its statements anew in every transaction, and leaves nothing behind.
@@ -24,8 +24,8 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 from klazy.base.checks import InvalidInput
 from klazy.base.install import make_missing
 from klazy.live import schema, store
-from klazy.live.records import Row
-from klazy.live.schema import POSTGRES_STATEMENTS, POSTGRES_TABLES, SCHEMA
+from klazy.live.records import AGENT_SHIFT, Row
+from klazy.live.schema import SCHEMA
 from klazy.live.store import COLUMNS, Result, Store, StoreFailed, TakenError, Values
 
 try:
@@ -40,10 +40,16 @@ SYNCHRONOUS_COMMIT = {"always": "on", "batch": "off"}
 ANSWER = 300.0
 # Seconds between attempts to connect again.
 PAUSE = 0.05
-# The function append_record must see what others committed.
+# A statement must see what others have committed before it.
 ISOLATION = "read committed"
 # The values of a row, and the checksum of the record before it.
-_APPEND = f"SELECT append_record({'?, ' * len(Row._fields)}?)"
+_PLACES = ", ".join(f":p{place}" for place in range(len(Row._fields)))
+_LAST = f"CAST(:p{len(Row._fields)} AS bigint)"
+_APPEND = f"""INSERT INTO records SELECT (CAST(ROW({_PLACES}) AS records)).*
+WHERE EXISTS (SELECT 1 FROM agents WHERE id = :p0 >> {AGENT_SHIFT} FOR NO KEY UPDATE)
+AND CASE WHEN {_LAST} IS NULL THEN EXISTS (SELECT 1 FROM snapshots WHERE key = :p0)
+ELSE EXISTS (SELECT 1 FROM records WHERE key = :p0 - 1 AND checksum = {_LAST}) END
+ON CONFLICT DO NOTHING RETURNING key"""
 _DOUBT = " It is not known whether the round was written; repeat it with the same id."
 # The errors of pg8000 if the server does not answer.
 _LOST = (InterfaceError, OSError, struct.error)
@@ -230,35 +236,17 @@ class PostgresStore(Store):
     # Tables
 
     def _check_tables(self, may_create: bool) -> None:
-        """Create the tables of a new store, bring those of an older klazy up to date, and reject others."""
+        """Create the tables of a new store, and reject others."""
         with self._transaction(self._write_begin()):
-            if self._list_updates(may_create):
+            if may_create and not self._list_relations():
                 self._run("SELECT pg_advisory_xact_lock(?)", [_CREATE_LOCK])
-                # Another process may have done it meanwhile.
-                for statement in self._list_updates(may_create):
-                    self._run(statement)
+                self._create_tables(schema.POSTGRES_STATEMENTS)
+            self._require_tables()
 
-    def _list_updates(self, may_create: bool) -> Sequence[str]:
-        """Return the statements that make the tables of a new store, or bring those of an older klazy up to date."""
+    def _list_relations(self) -> list[str]:
         # Tables that this user may not read count, too.
-        sql = """SELECT relname FROM pg_class JOIN pg_namespace ON pg_namespace.oid = relnamespace
-        WHERE nspname = ? AND relkind IN ('r', 'p')"""
-        names = [name for (name,) in self._run(sql, [SCHEMA])]
-        if not names and may_create:
-            return POSTGRES_STATEMENTS
-        if not names:
-            raise InvalidInput(f"{self.path} has no agents yet.")
-        for table in POSTGRES_TABLES:
-            if table not in names:
-                raise self.damage(f"the table {table!r} is missing")
-        versions = [version for (version,) in self._run("SELECT version FROM about")]
-        if len(versions) != 1:
-            raise self.damage("the table 'about' has no version")
-        self.require_version(versions[0])
-        if versions[0] == schema.VERSION:
-            return []
-        steps = schema.list_steps(versions[0], "postgres")
-        return [*steps, f"UPDATE about SET version = {schema.VERSION}"]
+        sql = "SELECT relname FROM pg_class JOIN pg_namespace ON pg_namespace.oid = relnamespace WHERE nspname = ?"
+        return [name for (name,) in self._run(sql, [SCHEMA])]
 
     # Statements
 
@@ -329,9 +317,6 @@ class PostgresStore(Store):
         except (_LostError, DatabaseError):
             self._drop()
 
-    def touch(self) -> None:
-        self.transact(lambda: self._run("UPDATE about SET agents = agents"))
-
     def insert(self, table: str, rows: Sequence[Values]) -> None:
         if rows:
             self._run(f"COPY {table} FROM STDIN WITH (FORMAT csv)", stream=_format_rows(rows))
@@ -340,22 +325,11 @@ class PostgresStore(Store):
         sql = "SELECT count(*) FROM (SELECT 1 FROM agents WHERE id = ANY(?::bigint[]) ORDER BY id FOR NO KEY UPDATE) AS locked"
         self._run(sql, [list(agents)])
 
-    def number_agents(self, names: Sequence[str]) -> int:
-        # Other processes wait here until this transaction ends.
-        sql = "UPDATE about SET agents = agents + ? RETURNING agents"
-        ((given,),) = self._run(sql, [len(names)])
-        before = given - len(names)
-        ((count,),) = self._run("SELECT count(*) FROM agents")
-        if count != before:
-            raise self.damage(f"{count} of its {before} agents are left")
-        return before + 1
-
     # Records
 
     def append(self, row: Values) -> None:
         def insert() -> None:
-            ((inserted,),) = self._run_alone(_APPEND, row)
-            if not inserted:
+            if not self._run_alone(_APPEND, row):
                 raise TakenError
 
         if self.idle:
@@ -377,13 +351,6 @@ class PostgresStore(Store):
         """Return True if this very record was committed before its answer was lost."""
         found = self._run_alone(f"SELECT {COLUMNS['records']} FROM records WHERE key = ?", [row[0]])
         return [tuple(each) for each in found] == [tuple(row[:-1])]
-
-    # The whole
-
-    def find_own_faults(self) -> list[str]:
-        ((given,),) = self.ask("SELECT agents FROM about")
-        ((count,),) = self.ask("SELECT count(*) FROM agents")
-        return [] if given == count else [f"of {given} agents {count} are left"]
 
     def close(self) -> None:
         if not self.closed and not self.inherited:

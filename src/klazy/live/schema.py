@@ -1,46 +1,48 @@
 """The tables and views of a store, for SQLite and for PostgreSQL.
 
 Only klazy writes to the tables, whose columns are those of the classes in records.py. Views are for people: names instead of
-keys, times instead of seconds, lists of numbers instead of bytes.
-
-To change a table: raise ``VERSION``, add the step from the version before to ``STEPS``, and make a file of the new version with
-tests/files/stores/make.py.
+keys, times instead of seconds, lists of numbers instead of bytes. Whoever changes a table raises ``VERSION``.
 """
 
 from collections.abc import Callable
-from itertools import chain
-from typing import Any, NamedTuple, get_args, get_type_hints
+from typing import Any, get_args, get_type_hints
 
 from klazy.live.records import AGENT_SHIFT, AgentRow, Row, Snapshot, Token
 
 VERSION = 1
-# SQLite's number of the program that a file belongs to: "klaz".
-APPLICATION = 0x6B6C617A
 FORMS: dict[str, Any] = {"agents": AgentRow, "records": Row, "snapshots": Snapshot, "tokens": Token}
 
 _UNIQUE = {("agents", "name"), ("tokens", "hash")}
+_ID_INDEX = "records_by_id"
 _SQLITE_TYPES = {int: "INTEGER", float: "REAL", str: "TEXT", bytes: "BLOB"}
 _POSTGRES_TYPES = {int: "bigint", float: "double precision", str: "text", bytes: "bytea"}
-_ID_INDEX = f"CREATE UNIQUE INDEX records_by_id ON records ((key >> {AGENT_SHIFT}), id) WHERE id IS NOT NULL"
+# What a store must have; its views are for people.
+RELATIONS = (*FORMS, "about", _ID_INDEX)
 
 
-def _make_table(table: str, types: dict[type, str]) -> str:
-    """Write the statement that makes a table; its first column is the key."""
-    columns = []
-    for name, hint in get_type_hints(FORMS[table]).items():
-        kind, *optional = get_args(hint) or (hint,)
-        column = f'"{name}" {types[kind]}'
-        if not columns:
-            column += " PRIMARY KEY"
-        if not optional and (columns or kind is not int):
-            column += " NOT NULL"
-        if (table, name) in _UNIQUE:
-            column += " UNIQUE"
-        columns.append(column)
-    return f"CREATE TABLE {table} ({', '.join(columns)})"
+def _make_tables(types: dict[type, str]) -> list[str]:
+    """Write the statements that make the tables; the first column of each is its key."""
+    statements = []
+    for table, form in FORMS.items():
+        columns = []
+        for name, hint in get_type_hints(form).items():
+            kind, *optional = get_args(hint) or (hint,)
+            column = f'"{name}" {types[kind]}'
+            if not optional:
+                column += " NOT NULL"
+            if not columns:
+                column += " PRIMARY KEY"
+            if (table, name) in _UNIQUE:
+                column += " UNIQUE"
+            columns.append(column)
+        statements.append(f"CREATE TABLE {table} ({', '.join(columns)})")
+    index = f"CREATE UNIQUE INDEX {_ID_INDEX} ON records ((key >> {AGENT_SHIFT}), id) WHERE id IS NOT NULL"
+    # The table counts all agents ever made, so that a lost one is not mistaken for a new one.
+    about = "CREATE TABLE about (version bigint NOT NULL, agents bigint NOT NULL)"
+    return [*statements, index, about, f"INSERT INTO about VALUES ({VERSION}, 0)"]
 
 
-def _make_views(read_time: Callable[[str], str], read_numbers: Callable[[str], str]) -> dict[str, str]:
+def _make_views(read_time: Callable[[str], str], read_numbers: Callable[[str], str]) -> list[str]:
     """Write the statements that make the views, with SQL that reads a time and numbers."""
     gradient = read_numbers("substr(records.numbers, 1, length(records.decision))")
     hint = read_numbers("substr(records.numbers, length(records.decision) + 1)")
@@ -57,7 +59,7 @@ SELECT agents.name AS agent, records.t AS t, {read_time("records.at")} AS time,
   coalesce(records.note, records.id) AS note
 {joined} WHERE records.kind > 1
 UNION ALL SELECT name, 1, {read_time("at")}, 'created', configuration FROM agents"""
-    return {"VIEW rounds": rounds, "VIEW changes": changes}
+    return [rounds, changes]
 
 
 # SQLite
@@ -99,34 +101,12 @@ def _read_sqlite_numbers(blob: str) -> str:
   )"""
 
 
-TABLES = {table: _make_table(table, _SQLITE_TYPES) for table in FORMS}
-TABLES["agents"] = TABLES["agents"].replace("PRIMARY KEY", "PRIMARY KEY AUTOINCREMENT")
-# They hold no data of their own: where one is missing or was changed, it is made again.
-DERIVED = {"INDEX records_by_id": _ID_INDEX} | _make_views(_read_sqlite_time, _read_sqlite_numbers)
+SQLITE_STATEMENTS = _make_tables(_SQLITE_TYPES) + _make_views(_read_sqlite_time, _read_sqlite_numbers)
 
 
 # PostgreSQL
 
 SCHEMA = "klazy"
-_APPEND_FUNCTION = f"""CREATE FUNCTION append_record(
-  a_key bigint, kind bigint, t bigint, at double precision, id text, a_row text, numbers bytea, decision bytea,
-  hitting double precision, switching double precision, guards text, note text, a_checksum bigint, last bigint
-) RETURNS boolean LANGUAGE plpgsql AS $$
-BEGIN
-  PERFORM 1 FROM klazy.agents WHERE agents.id = a_key >> {AGENT_SHIFT} FOR NO KEY UPDATE;
-  IF last IS NULL THEN
-    PERFORM 1 FROM klazy.snapshots WHERE key = a_key;
-  ELSE
-    PERFORM 1 FROM klazy.records WHERE key = a_key - 1 AND checksum = last;
-  END IF;
-  IF NOT FOUND THEN
-    RETURN false;
-  END IF;
-  INSERT INTO klazy.records VALUES (
-    a_key, kind, t, at, id, a_row, numbers, decision, hitting, switching, guards, note, a_checksum
-  ) ON CONFLICT DO NOTHING;
-  RETURN FOUND;
-END $$"""
 _READ_NUMBERS = """CREATE FUNCTION read_numbers(bytes bytea) RETURNS double precision[] LANGUAGE sql IMMUTABLE AS $$
   WITH
     word AS (
@@ -147,38 +127,9 @@ _READ_NUMBERS = """CREATE FUNCTION read_numbers(bytes bytea) RETURNS double prec
   FROM part
 $$"""
 
-POSTGRES_TABLES = (*FORMS, "about")
-POSTGRES_STATEMENTS = (
+POSTGRES_STATEMENTS = [
     f"CREATE SCHEMA IF NOT EXISTS {SCHEMA}",
-    *(_make_table(table, _POSTGRES_TYPES) for table in FORMS),
-    _ID_INDEX,
-    _APPEND_FUNCTION,
+    *_make_tables(_POSTGRES_TYPES),
     _READ_NUMBERS,
-    *_make_views("to_timestamp({})".format, "klazy.read_numbers({})".format).values(),
-    # The table counts all agents ever made, so that a lost one is not mistaken for a new one.
-    "CREATE TABLE about (version bigint NOT NULL, agents bigint NOT NULL)",
-    f"INSERT INTO about VALUES ({VERSION}, 0)",
-)
-
-
-# Versions
-
-
-class Step(NamedTuple):
-    """The statements that bring the tables of one version to the next.
-
-    In SQLite views and indexes follow by themselves; in PostgreSQL a step changes views and functions as well.
-    """
-
-    sqlite: tuple[str, ...]
-    postgres: tuple[str, ...]
-
-
-# By the version that they begin with; every one from 1 to VERSION - 1 has one.
-STEPS: dict[int, Step] = {}
-
-
-def list_steps(version: int, database: str) -> list[str]:
-    """Return the statements that bring tables of a version to the present one."""
-    steps = [getattr(STEPS[each], database) for each in range(version, VERSION)]
-    return list(chain.from_iterable(steps))
+    *_make_views("to_timestamp({})".format, "klazy.read_numbers({})".format),
+]

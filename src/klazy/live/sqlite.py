@@ -6,9 +6,8 @@ write the same round, and nothing has to be locked between rounds.
 
 import os
 import sqlite3
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, contextmanager, suppress
-from functools import cache
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import Lock
 from typing import Any
@@ -34,9 +33,6 @@ _LAST = _VALUES.pop()
 _VALUES[1] = f"""CASE WHEN {_LAST} = (SELECT checksum FROM records WHERE key = ?1 - 1)
 OR ({_LAST} IS NULL AND EXISTS (SELECT 1 FROM snapshots WHERE key = ?1)) THEN ?2 END"""
 _INSERT = f"INSERT INTO records ({', '.join(Row._fields)}) VALUES ({', '.join(_VALUES)})"
-# Triggers and unique indexes on a table that klazy did not make.
-_FIND_RULES = """SELECT type, name FROM sqlite_master WHERE type = 'trigger' AND tbl_name = ?1 COLLATE NOCASE
-UNION ALL SELECT 'index', name FROM pragma_index_list(?1) WHERE "unique" AND origin = 'c' AND name <> 'records_by_id'"""
 # A complaint about a damaged file may hold bytes that are no text, and a damaged number may be too large.
 _FAILURES = (sqlite3.Error, UnicodeDecodeError, OverflowError)
 _NO_ROOM = (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY)
@@ -56,8 +52,12 @@ class SqliteStore(Store):
         try:
             self._connection = self._connect()
             try:
+                self._execute = self._connection.cursor().execute
                 self._set_up(shared)
-                self._check_tables()
+                if not self.read_only and not self._list_relations():
+                    with self._transaction("BEGIN IMMEDIATE"):
+                        self._create_tables(schema.SQLITE_STATEMENTS)
+                self._require_tables()
             except BaseException:
                 self._connection.close()
                 raise
@@ -66,7 +66,6 @@ class SqliteStore(Store):
         found = os.stat(self._place)
         self._inode = found.st_ino
         self._device = found.st_dev
-        self._execute = self._connection.cursor().execute
         # The data's version at the last call of has_changed.
         self._data_version: int | None = None
 
@@ -120,77 +119,8 @@ class SqliteStore(Store):
         pages = FLUSHED_WAL_PAGES if level == "FULL" else WAL_PAGES
         ask(f"PRAGMA wal_autocheckpoint = {pages}")
 
-    def _check_tables(self) -> None:
-        """Create the tables of a new file, bring those of an older klazy up to date, and reject other tables.
-
-        Other programs may write the file anew, as VACUUM does, and may add tables, views and indexes of their own.
-        """
-        self._change_tables(self._list_updates)
-        self._compare_tables()
-        self._change_tables(self._list_repairs)
-
-    def _change_tables(self, choose: Callable[[], list[str]]) -> None:
-        """Execute statements, if there are any, in one transaction; others may have done so before it begins."""
-        if choose() and not self.read_only:
-            self._connection.execute("BEGIN IMMEDIATE")
-            for statement in choose():
-                self._connection.execute(statement)
-            self._connection.execute("COMMIT")
-
-    def _read_marks(self) -> tuple[int, int]:
-        """Return the numbers by which SQLite knows whose file this is: the application and the version of its tables."""
-        sql = "SELECT * FROM pragma_application_id, pragma_user_version"
-        return self._connection.execute(sql).fetchone()
-
-    def _list_updates(self) -> list[str]:
-        """Return the statements that make the tables of a new file, or bring those of an older klazy up to date."""
-        marks = self._read_marks()
-        tables = self._connection.execute("SELECT name FROM sqlite_master").fetchall()
-        if marks == (0, 0) and not tables and not self.read_only:
-            return [*schema.TABLES.values(), *schema.DERIVED.values(), *_list_marks()]
-        if marks == (0, 0) and all((table,) in tables for table in schema.TABLES):
-            # A dump that was restored has neither number.
-            return []
-        application, version = marks
-        if application != schema.APPLICATION:
-            raise InvalidInput(
-                f"{self.path} is not a database of klazy, or it is damaged. Choose another file."
-            )
-        self.require_version(version)
-        if version == schema.VERSION:
-            return []
-        return [*schema.list_steps(version, "sqlite"), *_list_marks()]
-
-    def _compare_tables(self) -> None:
-        """Reject tables that lost a column, or that would not hold what is written to them."""
-        for table, statement in schema.TABLES.items():
-            made = _describe_made(table, statement)
-            here = _describe(self._connection, table)
-            if here != made:
-                names = {name for name, *_ in here[0]}
-                if any(name not in names for name, *_ in made[0]):
-                    raise self.damage(f"the table {table!r} has lost a column")
-                columns = ", ".join(f"{name} {kind}" for name, kind, *_ in here[0])
-                raise InvalidInput(
-                    f"The table {table!r} of {self.path} was changed by another program; its columns are {columns}. "
-                    "Undo that, or restore a backup."
-                )
-            for kind, name in self._connection.execute(_FIND_RULES, (table,)).fetchall():
-                raise InvalidInput(
-                    f"The {kind} {name!r} on {table!r} of {self.path} could change what klazy writes. "
-                    f"Remove it: DROP {kind.upper()} {name}"
-                )
-
-    def _list_repairs(self) -> list[str]:
-        """Return the statements that make again what another program has dropped or changed, or a dump leaves out."""
-        found = self._connection.execute("SELECT sql FROM sqlite_master").fetchall()
-        repairs = []
-        for name, statement in schema.DERIVED.items():
-            if (statement,) not in found:
-                repairs += [f"DROP {name.replace(' ', ' IF EXISTS ')}", statement]
-        if self._read_marks() == (0, 0):
-            repairs += _list_marks()
-        return repairs
+    def _list_relations(self) -> list[str]:
+        return [name for (name,) in self._run("SELECT name FROM sqlite_master")]
 
     # Errors
 
@@ -245,8 +175,8 @@ class SqliteStore(Store):
         except _FAILURES as failed:
             raise self._explain(failed) from failed
 
-    def _run(self, sql: str) -> None:
-        self._execute(sql)
+    def _run(self, sql: str, values: Values = ()) -> list[Any]:
+        return self._execute(sql, values).fetchall()
 
     def _undo(self, statements: Sequence[str]) -> None:
         # SQLite itself undoes a transaction when a disk is full, for example.
@@ -259,35 +189,12 @@ class SqliteStore(Store):
             places = ", ".join("?" * len(rows[0]))
             self._connection.executemany(f"INSERT INTO {table} VALUES ({places})", rows)
 
-    def touch(self) -> None:
-        """Write the version and the number of agents as they are: two pages, as many as a round writes."""
-
-        def write() -> None:
-            (version,) = self._execute("PRAGMA user_version").fetchone()
-            self._execute(f"PRAGMA user_version = {version}")
-            self._execute("UPDATE sqlite_sequence SET seq = seq")
-
-        self.transact(write)
-
     def has_changed(self) -> bool:
         """Ask SQLite, which counts the commits of other connections."""
         ((version,),) = self.ask("PRAGMA data_version")
         changed = version != self._data_version
         self._data_version = version
         return changed
-
-    def number_agents(self, names: Sequence[str]) -> int:
-        """Count agents, because a damaged page may hide one, or an index lose a name."""
-        ask = self._execute
-        (count,) = ask("SELECT count(*) FROM agents NOT INDEXED").fetchone()
-        (given,) = ask("SELECT seq FROM sqlite_sequence WHERE name = 'agents'").fetchone() or (0,)
-        if count != given:
-            raise self.damage(f"{count} of its {given} agents are left")
-        if len(names) == 1:
-            (named,) = ask("SELECT total(name = ?) FROM agents NOT INDEXED", names).fetchone()
-            if named and not ask("SELECT 1 FROM agents WHERE name = ?", names).fetchone():
-                raise self.damage("the index of names has lost some")
-        return given + 1
 
     @contextmanager
     def one_moment(self) -> Iterator[None]:
@@ -314,14 +221,6 @@ class SqliteStore(Store):
     def find_own_faults(self) -> list[str]:
         return [text for (text,) in self.ask("PRAGMA integrity_check") if text != "ok"]
 
-    def _copy(self, target: Path) -> None:
-        _create_private(target)
-        try:
-            with closing(sqlite3.connect(target)) as copy:
-                self._connection.backup(copy)
-        except _FAILURES as failed:
-            raise self._explain(failed) from failed
-
     def close(self) -> None:
         """Close the file; the last one to do so moves the log into it."""
         if self.closed or self.inherited:
@@ -338,11 +237,6 @@ class SqliteStore(Store):
         self._connection.close()
 
 
-def _list_marks() -> tuple[str, ...]:
-    """Return the statements that mark a file as klazy's."""
-    return f"PRAGMA application_id = {schema.APPLICATION}", f"PRAGMA user_version = {schema.VERSION}"
-
-
 def _create_private(file: Path) -> None:
     """Create an empty file that only its owner may read, unless one exists; SQLite gives its log the same mode.
 
@@ -351,19 +245,3 @@ def _create_private(file: Path) -> None:
     # SQLite itself explains why it cannot open a file.
     with _CREATING, suppress(OSError):
         os.close(os.open(os.path.realpath(file), os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
-
-
-def _describe(connection: sqlite3.Connection, table: str) -> tuple[Any, Any]:
-    """Return the columns of a table (name, type, whether it needs a value, place in the key), and its unique ones."""
-    columns = 'SELECT name, type, "notnull", pk, hidden FROM pragma_table_xinfo(?)'
-    unique = """SELECT columns.name FROM pragma_index_list(?) AS indexes, pragma_index_info(indexes.name) AS columns
-    WHERE indexes.origin <> 'c' ORDER BY indexes.name"""
-    return connection.execute(columns, (table,)).fetchall(), connection.execute(unique, (table,)).fetchall()
-
-
-@cache
-def _describe_made(table: str, statement: str) -> tuple[Any, Any]:
-    """Return the same of a table as klazy makes it."""
-    with closing(sqlite3.connect(":memory:")) as connection:
-        connection.execute(statement)
-        return _describe(connection, table)

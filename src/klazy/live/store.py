@@ -113,8 +113,12 @@ class Store(ABC):
         """Return all rows of a statement."""
 
     @abstractmethod
-    def _run(self, sql: str) -> Any:
-        """Execute a statement on the present connection."""
+    def _run(self, sql: str, values: Values = ()) -> list[Any]:
+        """Execute a statement on the present connection, and return all rows of it."""
+
+    @abstractmethod
+    def _list_relations(self) -> list[str]:
+        """Return the names of the tables and indexes that are there."""
 
     @abstractmethod
     def _undo(self, statements: Sequence[str]) -> None:
@@ -141,10 +145,6 @@ class Store(ABC):
         """Keep others from writing records of these agents until the transaction ends."""
 
     @abstractmethod
-    def number_agents(self, names: Sequence[str]) -> int:
-        """Return the first of as many new ids as there are names, within a transaction."""
-
-    @abstractmethod
     def append(self, row: Values) -> None:
         """Commit a record if it follows the last one of its agent; raise :class:`TakenError` otherwise.
 
@@ -156,17 +156,13 @@ class Store(ABC):
     def append_many(self, rows: Sequence[Values]) -> None:
         """Commit records of several agents, all or none; a record may follow another one of these."""
 
-    @abstractmethod
-    def touch(self) -> None:
-        """Commit a write that changes nothing, to find out whether the database accepts any."""
-
     def has_changed(self) -> bool:
         """Return True if others may have written since the last call."""
         return True
 
-    @abstractmethod
     def find_own_faults(self) -> list[str]:
         """Return what the database's own check finds."""
+        return []
 
     @abstractmethod
     def close(self) -> None:
@@ -199,20 +195,6 @@ class Store(ABC):
         """Make the error of rows that cannot be trusted; they are left as they are."""
         return StoreFailed(f"{self.path} is damaged: {what}. Restore it from a backup.")
 
-    def require_version(self, version: int) -> None:
-        """Raise an error for tables that this klazy can neither use nor bring up to date."""
-        remedy = None
-        if version > schema.VERSION:
-            remedy = "Install a newer klazy."
-        elif version < 1:
-            remedy = "No klazy has made such tables; set the version to what it was, or restore a backup."
-        elif version < schema.VERSION and self.read_only:
-            remedy = "Open the store once without read_only, which brings its tables up to date."
-        if remedy is not None:
-            raise InvalidInput(
-                f"{self.path} has tables of version {version}; this klazy uses version {schema.VERSION}. {remedy}"
-            )
-
     def require_reader(self) -> None:
         """Raise an error if the store was closed, or opened by the parent of this process."""
         if self.closed:
@@ -239,6 +221,63 @@ class Store(ABC):
             if not records.is_intact(row):
                 raise self.damage(f"{_ROW_NAMES[table].format(row=row)} was changed")
             yield row
+
+    # Tables
+
+    def _create_tables(self, statements: Sequence[str]) -> None:
+        """Create the tables of a new store within a transaction, unless another process has done so meanwhile."""
+        if not self._list_relations():
+            for statement in statements:
+                self._run(statement)
+
+    def _require_tables(self) -> None:
+        """Raise an error unless the tables of this version of klazy are there."""
+        found = self._list_relations()
+        if not found:
+            raise InvalidInput(f"{self.path} has no agents yet.")
+        missing = [name for name in schema.RELATIONS if name not in found]
+        if missing == list(schema.RELATIONS):
+            raise InvalidInput(
+                f"{self.path} is not a database of klazy, or it is damaged. Choose another file."
+            )
+        if missing:
+            raise self.damage(f"the table {missing[0]!r} is missing")
+        versions = self._run("SELECT version FROM about")
+        if versions and tuple(versions[0]) == (schema.VERSION,):
+            return
+        what = f"version {versions[0][0]}" if versions else "no version"
+        raise InvalidInput(
+            f"{self.path} has tables of {what}; this klazy uses version {schema.VERSION}. "
+            "Open it with the klazy that made it."
+        )
+
+    def touch(self) -> None:
+        """Commit a write that changes nothing, to find out whether the database accepts any."""
+        self.transact(lambda: self._run("UPDATE about SET agents = agents"))
+
+    def number_agents(self, names: Sequence[str]) -> int:
+        """Return the first of as many new ids as there are names, within a transaction.
+
+        Agents are counted in the table itself, because a damaged index may hide one.
+        """
+        # Other processes wait here until this transaction ends.
+        sql = "UPDATE about SET agents = agents + ? RETURNING agents"
+        ((given,),) = self._run(sql, [len(names)])
+        before = given - len(names)
+        lost = self._find_lost(before)
+        if lost:
+            raise self.damage(lost[0])
+        return before + 1
+
+    def _count_given(self) -> int:
+        """Return how many agents were ever made."""
+        ((given,),) = self.ask("SELECT agents FROM about")
+        return given
+
+    def _find_lost(self, given: int) -> list[str]:
+        """Return what is wrong if fewer agents are there than were ever made."""
+        ((count,),) = self.ask("SELECT count(checksum) FROM agents")
+        return [] if count == given else [f"{count} of its {given} agents are left"]
 
     # Agents
 
@@ -499,6 +538,7 @@ class Store(ABC):
     def find_faults(self) -> list[str]:
         """Return what the database's own check finds, and rows that belong to no agent."""
         found = self.find_own_faults()
+        found += self._find_lost(self._count_given())
         for table in ("records", "snapshots"):
             sql = f"SELECT count(*) FROM {table} WHERE {_AGENT} NOT IN (SELECT id FROM agents)"
             ((count,),) = self.ask(sql)
@@ -513,14 +553,11 @@ class Store(ABC):
         if target.exists():
             raise InvalidInput(f"{target} exists already. Choose another path.")
         try:
-            self._copy(target)
+            with open_store(target) as copy, self.one_moment():
+                copy.transact(lambda: self._copy_tables(copy))
         except BaseException:
             target.unlink(missing_ok=True)
             raise
-
-    def _copy(self, target: Path) -> None:
-        with open_store(target) as copy, self.one_moment():
-            copy.transact(lambda: self._copy_tables(copy))
 
     def _copy_tables(self, to: "Store") -> None:
         for table in ("agents", "records", "snapshots"):
@@ -531,6 +568,7 @@ class Store(ABC):
                 to.insert(table, rows)
                 last = rows[-1][0]
         to.insert("tokens", self.ask("SELECT * FROM tokens"))
+        to._run("UPDATE about SET agents = ?", [self._count_given()])
 
 
 def open_store(path: str | Path, sync: str = "always", **options: Any) -> Store:
