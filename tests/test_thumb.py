@@ -299,7 +299,7 @@ def test_bad_arguments_are_refused(make, complaint):
 
 
 def test_short_runs_go_by_rows_and_long_ones_by_the_kernel():
-    """A kernel takes longer to compile than half a million rounds take by their rows."""
+    """A kernel takes longer to compile than a hundred thousand rounds take by their rows."""
     from klazy.game.run import WORTH_A_KERNEL, is_short
 
     rule = kl.LastValue(kl.Simplex(3))

@@ -38,7 +38,7 @@ COMPILED = (
     "coordinates; learners without hints"
 )
 # Rounds whose rows take as long to follow as a kernel takes to compile, some seconds.
-WORTH_A_KERNEL = 500_000
+WORTH_A_KERNEL = 100_000
 # What each value of `record` keeps.
 KEPT_BY_RECORD = {
     "experts": ("hitting", "switching", "x", "account"),
