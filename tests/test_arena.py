@@ -186,7 +186,8 @@ class TestContenders:
     def test_shares_that_nobody_trades_drift_and_1_of_n_stays(self):
         game = Entry("wealth", "wandering", 1.0, 3, 200).make()
         rules = {each.name: each for each in CONTENDERS}
-        points = rules["buy and hold"].make(game, 1.0)
+        holding = rules["buy and hold"].make_learner(make_facts(game))
+        points = kl.run(holding, game.costs, movement=game.movement).x
         relatives = game.costs.arrays()[0]
         for t in range(3):
             assert points[t + 1] == pytest.approx(game.costs.family.drift(relatives[t], points[t]), rel=1e-12)
