@@ -147,7 +147,7 @@ def test_what_is_too_large_is_refused_by_the_number_that_is(served):
     )
     wide = GD | {"domain": {"class": "klazy.Simplex", "dim": 10_000}}
     many = {
-        "class": "klazy.contrib.Leader",
+        "class": "klazy.Leader",
         "experts": [wide] * 600,
         "movement": {"class": "klazy.TVMovement"},
     }

@@ -215,8 +215,8 @@ def test_a_leader_with_regressions_pays_what_step_pays(domain):
     ]
     experts += [kl.contrib.Autoregressive(domain, movement, horizon) for horizon in (2, 16)]
     learner = kl.contrib.Leader(experts, movement)
-    turns = np.where(np.arange(24)[:, None] // 3 % 2, 8.0, -8.0)
-    g = turns * gradients(6, 1, domain.dim) + 0.1 * gradients(5, 24, domain.dim)
+    turns = np.where(np.arange(30)[:, None] // 10 % 2, 8.0, -8.0)
+    g = turns * gradients(6, 1, domain.dim) + 0.1 * gradients(5, 30, domain.dim)
     trace = kl.run(learner, g, engine="step", record="experts")
     assert trace.weights[:, 2:].any(), "nothing to test: no forecast was followed"
     assert_agrees(run_batch([learner], g, device="cuda"), [learner], g)

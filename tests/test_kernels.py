@@ -29,6 +29,7 @@ from cases import (
     RELUCTANT,
     SCHEDULES,
     THUMBS,
+    WEALTH,
     costs_of,
     cover_pairs,
     flattened,
@@ -560,7 +561,7 @@ def test_only_these_classes_have_no_kernel():
     sets = {"Polytope", "Intersection", "Space"}
     wrappers = {"Advice", "Bandit", "BetterOfTwo", "Blocks", "Budgeted", "Delayed", "LongTerm"}
     learners = {"StronglyAdaptive", "SteadyAdaptive", "CoinBetting", "RollingMax", "RollingQuantile"}
-    learners |= {"PodAutoscaler", "FollowForecast"}
+    learners |= {"PodAutoscaler", "FollowForecast", *WEALTH}
     movements = {"MahalanobisMovement", "DriftedMovement"}
     assert without == sets | wrappers | learners | movements
 

@@ -306,6 +306,8 @@ def test_costs_without_names_have_none():
 
 COMPILING = """
 import numpy as np, klazy as kl
+from klazy.base import progress
+progress.FIRST_SECONDS = 0.0
 print(kl.run(kl.GD(kl.L2Ball(3), 2.0), np.ones((20_000, 3)), engine="compiled").totals.cost)
 """
 INTERRUPTED = """

@@ -385,7 +385,7 @@ REFUSED = {
     ),
     (
         "With hints=True an expert must accept hints, and GD, LazyGD do not. Add MemoryGD(...) or "
-        "Reluctant(..., hints=True)."
+        "contrib.Reluctant(..., hints=True)."
     ): (lambda: kl.contrib.Leader([kl.LazyGD(BALL, 1.0), kl.GD(BALL, 1.0)], "l2", hints=True)),
     "hints must be True or False, got 'yes'.": lambda: kl.contrib.Reluctant(
         BALL, "l2", 1.0, 1.0, hints="yes"

@@ -210,7 +210,7 @@ def test_a_leader_moves_to_no_expert_that_forgets_while_forecasts_are_no_better_
     assert 0.3 < learner.regression.skill(trace.state.regression, 8) < 1.0
     # Which forecast is followed, how good it was beside the mean of all rounds, and what would make it move.
     words = learner.describe_memory(trace.state)
-    assert words.startswith(f"It follows expert {trace.state.leader + 1} of 3, Reluctant(window=")
+    assert words.startswith(f"It follows expert {trace.state.leader + 1} of 3 (looks back ")
     best = max(learner.regression.skill(trace.state.regression, 2**k) for k in range(1, 9))
     assert f"better than the mean of all rounds by {best:.2f} (0: no better, 1: exact)" in words
     alone = kl.contrib.Autoregressive(domain, movement, 8)

@@ -290,7 +290,7 @@ def learner_of(row, place, movement):
         given = json.loads(row["learner_options"] or "{}")
         if rule == "DeadBand":
             given["movement"] = movement
-        return getattr(kl, rule)(domain, **given)
+        return PUBLIC[rule](domain, **given)
     if rule in ("auto", "ensemble_auto"):
         return PUBLIC[rule](domain, movement)
     if rule == "ader":

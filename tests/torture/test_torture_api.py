@@ -20,7 +20,19 @@ import pytest
 from audit import amount, record
 
 import klazy as kl
-from cases import DRIFTED, EVERY_LEARNER, FAMILIES, MEMORIES, MOVEMENTS, SCHEDULES, SETS, UNBOUNDED, flattened
+from cases import (
+    AUTOSCALER,
+    DRIFTED,
+    EVERY_LEARNER,
+    FAMILIES,
+    MEMORIES,
+    MOVEMENTS,
+    SCHEDULES,
+    SETS,
+    UNBOUNDED,
+    WEALTH,
+    flattened,
+)
 from klazy import contrib, datasets, sequences, theory
 from klazy.base.config import Config
 
@@ -69,6 +81,7 @@ FUNCTIONS = {
                         "x0": np.zeros(5)},
     contrib.ader: {"domain": BALL, "T": 50, "G": 1.0, "start": np.zeros(5)},
     kl.auto: {"domain": BALL, "movement": kl.L1Movement(), "costs": None, "start": np.zeros(5), "hints": False},
+    contrib.exponentiated_gradient: {"domain": kl.Simplex(5), "learning_rate": 0.1, "start": np.full(5, 0.2)},
     contrib.ensemble_auto: {"domain": BALL, "movement": kl.L1Movement(), "start": np.zeros(5)},
     theory.meta_rate: {"rule": "lemma", "T": 50, "G": 1.0, "R": 1.0, "move_cost": 1.0},
     theory.product_grid: {"domain": BALL, "sigmas": [1.0, 2.0], "memories": [kl.memories.Full()], "start": np.zeros(5)},
@@ -142,6 +155,8 @@ CONFIGS = [
     DRIFTED,
     *(make(BALL, 1.0) for make in EVERY_LEARNER.values()),
     kl.contrib.Planning(kl.Box([0.0] * 3, [9.0] * 3), "l1", 4),
+    AUTOSCALER,
+    *(make(kl.Simplex(5)) for make in WEALTH.values()),
     *UNBOUNDED,
     MIRROR,
     contrib.Entropy(0.1),
@@ -437,6 +452,7 @@ RESULTS += (
     kl.types.RemoteAgent,
     kl.types.Report,
     kl.types.Sweep,
+    kl.types.SweepRuns,
     kl.types.WholePoints,
     theory.Certificate,
     theory.ExpertCertificate,

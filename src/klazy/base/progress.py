@@ -105,6 +105,7 @@ class _Line:
     def _run(self) -> None:
         if self._over.wait(FIRST_SECONDS):
             return
+        self._draw(self._describe(), self._share)
         while not self._over.wait(DRAW_SECONDS):
             self._draw(self._describe(), self._share)
         self._draw("", None)
