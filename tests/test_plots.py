@@ -29,6 +29,7 @@ from klazy.show.style import make_sheet
 from klazy.theory import step_picture
 from klazy.theory.geometry import normal_cone, outline
 from klazy.theory.resonance import Resonance
+from test_arena import make_arena
 
 
 def noise(seed, T, d):
@@ -58,6 +59,11 @@ def lazy(domain, g, k=7, sigma=5.0):
     return kl.run(kl.KLazyGD(domain, sigma, k=k), g, engine="step")
 
 
+SWEPT = kl.Study(
+    scenarios=[{"recipe": "phases_of_length", "length": 5, "T": 20}],
+    learners=[{"rule": "KLazyGD", "sigma": 2.0, "k": [1, 5]}],
+    metrics=["cost"],
+)
 EXPERTS = kl.run(ensemble(12, kl.L2Ball(3)), noise(0, 60, 3), record="experts", engine="step")
 
 
@@ -145,6 +151,8 @@ FIGURES = {
     "Frontier.plot": lambda: kl.types.Frontier(LINE, -LINE, LINE, -LINE).plot({"GD": (2.0, 3.0)}),
     "Report.plot": lambda: kl.replay(noise(0, 40, 5)).plot(),
     "Resonance.plot": lambda: Resonance(np.array([10, 30, 20]), LINE[:3], LINE[:3]).plot(),
+    "Arena.plot": lambda: make_arena([[3.0, 1.0, 2.0], [2.0, 3.0, 1.0]]).plot(),
+    "SweepRuns.plot": lambda: kl.types.SweepRuns(kl.sweep(SWEPT, jobs=1).rows, "cost").plot("k"),
     "Backtest.plot": lambda: kl.portfolio.backtest(prices=WALKS, learners={}).plot("drawdown"),
     "step_picture": lambda: step_picture(kl.GD(kl.L2Ball(2), 1.0), noise(0, 9, 2), 5),
     "draw_bars": lambda: show.draw_bars({"one": {"GD": 1.0}}, "cost"),

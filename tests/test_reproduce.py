@@ -523,7 +523,7 @@ class TestReport:
         page[0].set_viewport_size({"width": 1280, "height": 900})
         page[0].evaluate("window.scrollTo(0, document.body.scrollHeight / 2)")
         assert page[0].locator("nav").bounding_box()["y"] == pytest.approx(0.0, abs=1.0)
-        folded = page[0].locator("#worst-case > details", has_text="Preset authors")
+        folded = page[0].locator("#in-worst-case > details", has_text="Preset authors")
         assert folded.count() == 1
         assert folded.get_attribute("open") is None
 
