@@ -128,8 +128,9 @@ else:
 class _PartLibrary(codegen.JITCodeLibrary):
     """The code of a part, which is only linked into kernels: it is optimised there, and never becomes machine code itself.
 
-    Otherwise all that a part uses would be optimised and translated for the part, and again for every part that uses it. Numba's
-    first passes over each function still run: without them the kernels of a run and of an agent would round differently.
+    Otherwise all that a part uses would be optimised and translated for the part, and again for every part that uses it.
+    Numba's first passes over each function still run: without them the kernels of a run and of an agent would round
+    differently.
     """
 
     def _optimize_final_module(self) -> None:
