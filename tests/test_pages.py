@@ -77,10 +77,10 @@ def test_the_list_shows_every_agent_and_what_it_does(served, page):
 def test_the_list_has_pages_and_orders(served, page, monkeypatch):
     monkeypatch.setattr(pages, "PAGE_AGENTS", 2)
     page.goto(f"{served.url}/?order=rounds")
-    assert page.locator("#agents h2").first.inner_text() == "eu-west"
+    assert page.locator("#agents .who a").first.inner_text() == "eu-west"
     assert "Page 1 of 2" in page.inner_text("main")
     page.click("text=Next page")
-    assert page.locator("#agents li").count() == 1
+    assert page.locator("#agents tbody tr").count() == 1
 
 
 def test_an_agent_is_shown_with_its_decisions_by_name_and_its_costs(served, page):
@@ -205,7 +205,7 @@ def test_a_page_says_when_an_agent_saves_less_than_was_promised(served, page, tm
         for _ in range(5):
             agent.observe([4.0])
         page.goto(f"{served.url}/page/{name}")
-        assert page.locator("#promise .alert").count() == alerts
+        assert page.locator("#alerts .alert").count() == alerts
         assert page.locator("#chart-saved .area").count() == (name != "odd")
         agent.delete("done")
 
@@ -226,6 +226,7 @@ def test_scripts_come_from_the_service_alone_and_none_is_within_a_page(served):
 
 def test_a_timeline_reads_what_is_new_and_then_what_is_old(place, monkeypatch):
     monkeypatch.setattr("klazy.serve.timeline.LOOK_RECORDS", 25)
+    monkeypatch.setattr("klazy.serve.timeline.LOOK_SECONDS", 0.0)
     agent = kl.Agent.open(
         place, kl.Agent(kl.GD(kl.Box(0, 9), 5.0), costs=kl.Pinball(2.0), columns=["a"], per=2.0), name="one"
     )

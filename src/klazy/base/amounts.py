@@ -1,10 +1,14 @@
 """Numbers for people: a few digits, and millions as ``M``."""
 
+from collections.abc import Sequence
+
 import numpy as np
 
 UNITS = ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"))
 # Digits of a usual number.
 DIGITS = 4
+# Digits of a number of a column where fewer would show two different numbers alike.
+MOST_DIGITS = 6
 
 
 def format_amount(value: float, digits: int = DIGITS) -> str:
@@ -31,3 +35,26 @@ def choose_unit(size: float) -> tuple[float, str]:
 def count_tens(value: float) -> int:
     """Return the exponent of the first digit of a number."""
     return int(np.floor(np.log10(abs(value)))) if value != 0.0 else 0
+
+
+def format_column(values: Sequence[float | None]) -> list[str]:
+    """Write numbers in one unit, all with as many decimals; None is left empty.
+
+    >>> format_column([2484.951, 2484.9510001, 311.9, None])
+    ['2485', '2485', '312', '']
+    """
+    known = np.array([value for value in values if value is not None], dtype=np.float64)
+    sizes = np.abs(known[known != 0.0])
+    usual = float(np.median(sizes)) if len(sizes) else 1.0
+    factor, letter = choose_unit(usual)
+    tens = count_tens(usual / factor)
+    scaled = known / factor
+    most = max(0, MOST_DIGITS - 1 - tens)
+    places = max(0, DIGITS - 1 - tens)
+    while places < most and _count_distinct(scaled, places) < _count_distinct(scaled, most):
+        places += 1
+    return ["" if value is None else f"{value / factor:.{places}f} {letter}".strip() for value in values]
+
+
+def _count_distinct(values: np.ndarray, places: int) -> int:
+    return len(np.unique(np.round(values, places)))

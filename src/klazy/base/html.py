@@ -81,9 +81,7 @@ def _format_cell(value: Any, digits: int, decimals: int | None) -> str:
     if value is None:
         return ""
     if isinstance(value, float):
-        if decimals is not None:
-            value = round(value, decimals)
-        return format_number(value, digits)
+        return format_number(value, digits) if decimals is None else f"{value:.{decimals}f}"
     return str(value)
 
 

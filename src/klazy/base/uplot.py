@@ -51,6 +51,16 @@ def make_chart(
     return {"title": title, "label": label, "x": places, "series": series, **about}
 
 
+def make_levels(lower: Array, upper: Array) -> list[dict[str, Any]]:
+    """Make the lines of limits that all coordinates share.
+
+    >>> make_levels(np.zeros(2), np.array([1.0, 2.0]))
+    [{'name': 'lower limit', 'value': 0.0}]
+    """
+    ends = {"lower limit": lower, "upper limit": upper}
+    return [{"name": name, "value": float(end[0])} for name, end in ends.items() if (end == end[0]).all()]
+
+
 def thin(curves: Sequence[Array], most: int = PLACES) -> Any:
     """Choose about ``most`` places of curves at which they are drawn: the ends, and the extremes of each curve in each part.
 

@@ -1,6 +1,7 @@
 """Pages that show the agents, and freeze and resume them: HTML from the server, and one script that draws charts."""
 
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from time import time
 from typing import Any
 from urllib.parse import parse_qs, quote, urlencode
@@ -9,17 +10,18 @@ import numpy as np
 from fastapi import FastAPI, Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
+from klazy.base.amounts import format_amount, format_column
 from klazy.base.checks import Array, InvalidInput
 from klazy.base.html import read_static, render
 from klazy.base.svg import draw_sparkline
-from klazy.base.uplot import MOST_CURVES, Curve, make_chart, make_curves
-from klazy.live.inspection import NeverMoving, parse_time
-from klazy.live.records import FREEZE, RESUME, Row, parse_row
+from klazy.base.uplot import MOST_CURVES, PLACES, Curve, make_chart, make_curves, make_levels, round_digits
+from klazy.live.inspection import NeverMoving, format_time, parse_time
+from klazy.live.records import FREEZE, RESUME, Row, parse_row, read_numbers
+from klazy.live.rows import RowSpec
 from klazy.serve.access import COOKIE, STATIC_PATHS, count_wrong_token
 from klazy.serve.problems import Problem, explain_failure
-from klazy.serve.reading import Reader, format_time
 from klazy.serve.service import Service, allow, change
-from klazy.serve.timeline import RoundArrays, Timeline, find_promise
+from klazy.serve.timeline import RoundArrays, Timeline, find_promise, find_times
 from klazy.sets import Box, CappedSimplex, Simplex
 
 PAGE_AGENTS = 50
@@ -29,7 +31,10 @@ COMPARED_ROUNDS = 500
 MAX_BARS = 12
 LISTED_ROUNDS = 15
 LISTED_CHANGES = 10
+LISTED_HOLDS = 5
+# A page asks for news so often, and more often while older rounds are still being read.
 REFRESH_SECONDS = 10
+READING_SECONDS = 1
 # The ranges of charts in seconds, back from the last round. At first one is shown that has this many rounds.
 RANGES = {
     "1h": 3600.0,
@@ -40,9 +45,9 @@ RANGES = {
     "all": np.inf,
 }
 FIRST_ROUNDS = 300
-# Parts of a range whose costs are added up, and the lengths that a part may have, in seconds.
+# Parts of a range whose costs are added up, and parts whose decisions are averaged if there are more rounds than places.
 COST_PARTS = 120
-COST_LENGTHS = (1, 10, 60, 300, 900, 3600, 4 * 3600, 86400, 7 * 86400, 30 * 86400)
+AVERAGED_PARTS = 700
 SPANS = (("day", 86400), ("hour", 3600), ("minute", 60), ("second", 1))
 AGES = (("days", 86400), ("h", 3600), ("min", 60), ("s", 1))
 # An agent is idle if no round came for this many usual steps, and for this many seconds.
@@ -107,7 +112,8 @@ def add_pages(app: FastAPI, service: Service) -> None:
             )
             reasons = explained.words[1:]
         may_write = grant.allows("writer", name)
-        about = {"may_write": may_write, "reasons": reasons, "ranges": RANGES, "refresh": REFRESH_SECONDS}
+        refresh = REFRESH_SECONDS if found["is_whole"] else READING_SECONDS
+        about = {"may_write": may_write, "reasons": reasons, "ranges": RANGES, "refresh": refresh}
         return make_page("agent.html", name, **about, **found)
 
     async def hold(request: Request) -> Response:
@@ -138,9 +144,9 @@ def add_pages(app: FastAPI, service: Service) -> None:
         ("POST", "/login", login),
         ("POST", "/logout", logout),
         ("GET", "/", answer_in_html(show_agents)),
-        ("GET", "/page/{name}", answer_in_html(show_agent)),
-        ("POST", "/page/{name}/freeze", answer_in_html(hold)),
-        ("POST", "/page/{name}/resume", answer_in_html(hold)),
+        ("GET", "/page/{name:path}", answer_in_html(show_agent)),
+        ("POST", "/page/{name:path}/freeze", answer_in_html(hold)),
+        ("POST", "/page/{name:path}/resume", answer_in_html(hold)),
     ):
         app.add_route(path, answer, methods=[method], include_in_schema=False)
 
@@ -194,29 +200,33 @@ def _gather_card(service: Service, name: str) -> dict[str, Any]:
         lines = np.argsort(-np.abs(x[-1]), kind="stable")[:SPARK_LINES]
         label = f"decisions of the last {len(rounds)} rounds"
         spark = draw_sparkline({names[i]: x[:, i] for i in lines}, label, from_zero=False)
+    unit = saved = ""
+    # A learner that is not known here must not hide the other agents.
+    with suppress(InvalidInput):
+        learner, spec = reader.read_spec(name)
+        unit = _read_unit(spec)
+        saved = _write_saved(learner, spec, rounds)
     return {
         "about": about,
         "state": _judge_state(service, about, rounds),
         "age": _tell_age(about["last"]),
         "decision": decision,
         "spark": spark,
-        "saved": _measure_saved(reader, name, rounds),
+        "saved": saved,
+        "unit": unit,
     }
 
 
-def _measure_saved(reader: Reader, name: str, rounds: list[Row]) -> float | None:
-    """Return which share of the costs of these rounds was saved against staying where they began."""
-    try:
-        learner, spec = reader.read_spec(name)
-    except InvalidInput:
-        # A learner that is not known here must not hide the other agents.
-        return None
+def _write_saved(learner: Any, spec: RowSpec, rounds: list[Row]) -> str:
+    """Write what these rounds saved against never moving: as a share of what that costs, or as an amount."""
     if spec.costs is None or len(rounds) < 2 or any(row.row is None for row in rounds):
-        return None
+        return ""
     rows = np.array([parse_row(row.row or "") for row in rounds[1:]])
-    still = NeverMoving(learner, spec, np.frombuffer(rounds[0].decision, "<f8")).charge(rows).sum()
+    still = float(NeverMoving(learner, spec, read_numbers(rounds[0].decision)).charge(rows).sum())
     paid = sum(row.hitting + row.switching for row in rounds[1:])
-    return float((still - paid) / still) if still > 0.0 and paid > 0.0 else None
+    if still > 0.0 and paid > 0.0:
+        return f"{1.0 - paid / still:+.0%}"
+    return format_amount(still - paid)
 
 
 def _judge_state(service: Service, about: dict[str, Any], rounds: list[Row]) -> tuple[str, str]:
@@ -226,14 +236,22 @@ def _judge_state(service: Service, about: dict[str, Any], rounds: list[Row]) -> 
             return word, "red"
     if about["name"] in service.worker.lost:
         return "went back", "red"
-    came = np.array([row.at for row in rounds if row.at is not None])
-    if len(came):
-        step = float(np.median(np.diff(came))) if len(came) > 1 else 0.0
-        if time() - came[-1] > max(LEAST_IDLE, IDLE_STEPS * step):
+    if not rounds:
+        return "new", "blue"
+    arrived = rounds[-1].at
+    if arrived is not None:
+        times = _find_times(rounds)
+        step = float(np.median(np.diff(times))) if len(times) > 1 else 0.0
+        if time() - arrived > max(LEAST_IDLE, IDLE_STEPS * step):
             return "idle", "amber"
-    if rounds and _list_holding(rounds[-1].guards or ""):
+    if _list_holding(rounds[-1].guards or ""):
         return "held", "blue"
-    return ("ok", "green") if rounds else ("new", "blue")
+    return "ok", "green"
+
+
+def _find_times(rounds: list[Row]) -> Array:
+    """Return the time stamps of rounds, or else when they came."""
+    return find_times([row.id for row in rounds], [row.at for row in rounds])
 
 
 def _tell_age(last: str | None) -> str:
@@ -263,30 +281,31 @@ def _gather_agent(service: Service, name: str, asked: dict[str, str | None]) -> 
     promise = None
     if timeline.is_whole and timeline.spec.costs is not None:
         promise = find_promise(timeline.spec, np.array(len(rounds.time)))
+    lost = service.worker.lost.get(name)
     saved = float(rounds.saved.sum()) if timeline.is_whole and len(rounds.time) else np.nan
     return {
         "about": about,
         "state": _judge_state(service, about, latest),
         "age": _tell_age(about["last"]),
         "bars": _list_bars(timeline, names, np.array(about["decision"])),
-        "charts": _list_charts(timeline, names, rounds, shown) if len(shown.time) > 1 else {},
+        "charts": _list_charts(timeline, names, shown) if len(shown.time) > 1 else {},
+        "lost": None if lost is None else lost.t - 1,
         "range": span,
         "is_whole": timeline.is_whole,
         "moves": int((rounds.switching != 0.0).sum()),
         "played": len(rounds.time),
         "saved": None if np.isnan(saved) else saved,
         "promise": promise,
-        "unit": _read_unit(timeline),
+        "unit": _read_unit(timeline.spec),
         "compared": compared,
-        "events": _list_events(reader, name, timeline, shown),
-        "rounds": latest[: -LISTED_ROUNDS - 1 : -1],
-        "format_time": format_time,
+        "events": _list_events(timeline, shown),
+        "rounds": _list_rounds(names, latest),
     }
 
 
-def _read_unit(timeline: Timeline) -> str:
+def _read_unit(spec: RowSpec) -> str:
     """Return the unit of costs, if a replay noted one."""
-    return str((timeline.spec.origin or {}).get("unit", ""))
+    return str((spec.origin or {}).get("unit", ""))
 
 
 def _choose_range(rounds: RoundArrays) -> str:
@@ -310,51 +329,58 @@ def _list_bars(timeline: Timeline, names: list[str], x: Array) -> list[tuple[str
     return [(names[i], float(x[i]), places[i]) for i in shown]
 
 
-def _list_charts(
-    timeline: Timeline, names: list[str], rounds: RoundArrays, shown: RoundArrays
-) -> dict[str, dict[str, Any]]:
+def _list_charts(timeline: Timeline, names: list[str], shown: RoundArrays) -> dict[str, dict[str, Any]]:
     """Make the charts of an agent: decisions, what they saved, and what they cost."""
-    domain = timeline.learner.domain
-    unit = _read_unit(timeline)
+    unit = _read_unit(timeline.spec)
     axis: dict[str, Any] = {"time": True, "xlabel": "time", "sync": "agent"}
-    curves = []
-    stacked = isinstance(domain, Simplex | CappedSimplex)
-    family = timeline.spec.costs
-    if family is not None and family.near_rows and not stacked and len(names) <= MOST_CURVES:
-        label = "demand" if len(names) == 1 else "demand of {}"
-        curves = make_curves(names, shown.row[:, : len(names)], "pale", label)
-    levels = []
-    if isinstance(domain, Box):
-        limits = zip(("lower limit", "upper limit"), (domain.lower, domain.upper), strict=True)
-        levels = [{"name": name, "value": float(ends[0])} for name, ends in limits if (ends == ends[0]).all()]
-    title = "Decisions and demand" if curves else "Decisions"
-    curves += make_curves(names, shown.x, "step")
-    charts = {"decisions": make_chart(shown.time, curves, title, levels=levels, stacked=stacked, **axis)}
+    charts = {"decisions": _chart_decisions(timeline, names, shown, axis)}
     axis |= {"unit": unit, "ylabel": unit}
-    saved = rounds.saved
-    if not np.isnan(saved).any():
-        charts["saved"] = _chart_saved(timeline, saved, shown, axis)
+    if not np.isnan(shown.saved).any():
+        charts["saved"] = _chart_saved(timeline, shown, axis)
     charts["costs"] = _chart_costs(shown, axis)
     return charts
 
 
-def _chart_saved(
-    timeline: Timeline, saved: Array, shown: RoundArrays, axis: dict[str, Any]
+def _chart_decisions(
+    timeline: Timeline, names: list[str], shown: RoundArrays, axis: dict[str, Any]
 ) -> dict[str, Any]:
-    """Chart what was saved so far, and what the replay promised for as many rounds."""
-    total = np.cumsum(saved)[len(saved) - len(shown.time) :]
-    curves = [Curve("saved so far", total)]
-    title = "Saved against never moving"
-    promise = None
-    if timeline.is_whole:
-        counts: Any = np.arange(len(saved) - len(total), len(saved)) + 1.0
-        promise = find_promise(timeline.spec, counts)
-    else:
-        title += ", in the rounds that were read"
+    """Chart decisions and demand between their limits; of many rounds the averages, and the range of a single decision."""
+    domain = timeline.learner.domain
+    places, x, rows = shown.time, shown.x, shown.row[:, : len(names)]
+    stacked = isinstance(domain, Simplex | CappedSimplex)
+    bands = []
+    title = ""
+    if len(places) > PLACES:
+        seconds, firsts = shown.cut(AVERAGED_PARTS)
+        counts = np.diff(np.append(firsts, len(places)))[:, np.newaxis]
+        if len(names) == 1:
+            low = round_digits(np.minimum.reduceat(x[:, 0], firsts))
+            high = round_digits(np.maximum.reduceat(x[:, 0], firsts))
+            bands = [{"name": "least to most", "low": low, "high": high, "color": "c0"}]
+        places = places[firsts]
+        x, rows = (np.add.reduceat(values, firsts) / counts for values in (x, rows))
+        title = f", average of each {_name_span(seconds)}"
+    family = timeline.spec.costs
+    curves = []
+    if family is not None and family.near_rows and not stacked and len(names) <= MOST_CURVES:
+        label = "demand" if len(names) == 1 else "demand of {}"
+        curves = make_curves(names, rows, "pale", label)
+    title = ("Decisions and demand" if curves else "Decisions") + title
+    levels = make_levels(domain.lower, domain.upper) if isinstance(domain, Box) else []
+    label = names[0] if len(names) == 1 else ""
+    curves += make_curves(names, x, "step")
+    about = {"levels": levels, "stacked": stacked, "bands": bands, "ylabel": label}
+    return make_chart(places, curves, title, **about, **axis)
+
+
+def _chart_saved(timeline: Timeline, shown: RoundArrays, axis: dict[str, Any]) -> dict[str, Any]:
+    """Chart what was saved in the range, and what the replay promised for as many rounds."""
+    curves = [Curve("saved", np.cumsum(shown.saved))]
+    promise = find_promise(timeline.spec, np.arange(1.0, len(shown.time) + 1.0))
     if promise is not None:
         middle, half = promise
         curves += [Curve("low", middle - half), Curve("high", middle + half)]
-    chart = make_chart(shown.time, curves, title, zero=True, **axis)
+    chart = make_chart(shown.time, curves, "Saved against never moving", zero=True, **axis)
     if promise is not None:
         saving, low, high = chart["series"]
         band = {"name": "as promised by replay", "low": low["y"], "high": high["y"], "color": "c2"}
@@ -364,20 +390,16 @@ def _chart_saved(
 
 def _chart_costs(shown: RoundArrays, axis: dict[str, Any]) -> dict[str, Any]:
     """Chart the costs of parts of the range."""
-    length = shown.time[-1] - shown.time[0]
-    seconds = next((each for each in COST_LENGTHS if length / each <= COST_PARTS), COST_LENGTHS[-1])
-    parts = np.floor(shown.time / seconds)
-    firsts = np.flatnonzero(np.diff(parts, prepend=parts[0] - 1))
-    if len(firsts) > 2:
-        # The last part is not over yet.
-        shown = RoundArrays(*(values[: firsts[-1]] for values in shown))
-        firsts = firsts[:-1]
+    seconds, firsts = shown.cut(COST_PARTS)
+    hitting, switching = (np.add.reduceat(costs, firsts) for costs in (shown.hitting, shown.switching))
+    # The last part is not over yet.
+    over = slice(-1 if len(firsts) > 2 else None)
     curves = [
-        Curve("operating", np.add.reduceat(shown.hitting, firsts), "c0", "step"),
-        Curve("switching", np.add.reduceat(shown.switching, firsts), "c1", "step"),
+        Curve("operating", hitting[over], "c0", "step"),
+        Curve("switching", switching[over], "c1", "step"),
     ]
-    title = f"Cost in each {_name_span(seconds)}"
-    return make_chart(parts[firsts] * seconds, curves, title, zero=True, **axis)
+    places = seconds * np.floor(shown.time[firsts] / seconds)[over]
+    return make_chart(places, curves, f"Cost of each {_name_span(seconds)}", zero=True, **axis)
 
 
 def _name_span(seconds: int) -> str:
@@ -387,21 +409,51 @@ def _name_span(seconds: int) -> str:
     return name if count == 1 else f"{count} {name}s"
 
 
-def _list_events(reader: Reader, name: str, timeline: Timeline, shown: RoundArrays) -> list[dict[str, Any]]:
-    """List freezes and other changes, and when guards held decisions back, the latest first."""
-    events = reader.read_changes(name, LISTED_CHANGES)
+def _list_events(timeline: Timeline, shown: RoundArrays) -> list[dict[str, Any]]:
+    """List freezes and other changes, and when guards last held decisions back, the latest first."""
+    events = timeline.changes[-LISTED_CHANGES:]
     begins = np.flatnonzero(np.diff(shown.guards, prepend=-1))
-    ends = np.append(begins[1:], len(shown.guards))
+    counts = np.diff(np.append(begins, len(shown.guards)))
     held = [_list_holding(acted) for acted in timeline.guards]
-    for first, end in list(zip(begins, ends, strict=True))[-3 * LISTED_CHANGES :]:
-        acted = held[shown.guards[first]]
-        if acted:
-            count = end - first
-            note = f"{', '.join(acted)}, {count} round{'' if count == 1 else 's'}"
-            at = format_time(float(shown.time[first]), "seconds")
-            events.append({"t": "", "time": at, "change": "held by guards", "note": note})
-    events.sort(key=lambda event: parse_time(event["time"]) or 0, reverse=True)
-    return events[:LISTED_CHANGES]
+    holds = [at for at, first in enumerate(begins) if held[shown.guards[first]]]
+    for at in holds[-LISTED_HOLDS:]:
+        first = begins[at]
+        rounds = f"{counts[at]} round{'' if counts[at] == 1 else 's'}"
+        note = f"{', '.join(held[shown.guards[first]])}, for {rounds}"
+        moment = format_time(float(shown.time[first]), "seconds")
+        events.append({"time": moment, "change": "held by guards", "note": note})
+    return sorted(events, key=lambda event: parse_time(event["time"]) or 0, reverse=True)
+
+
+def _list_rounds(names: list[str], rounds: list[Row]) -> list[dict[str, Any]]:
+    """List the latest rounds with their time stamps, rows and next decisions, the latest first."""
+    times = _find_times(rounds)
+    latest = range(len(rounds) - 1, max(-1, len(rounds) - 1 - LISTED_ROUNDS), -1)
+    hitting, switching = (
+        format_column([getattr(rounds[at], cost) for at in latest]) for cost in ("hitting", "switching")
+    )
+    return [
+        {
+            "round": rounds[at].t,
+            "time": format_time(float(times[at])),
+            "row": _write_values(names, parse_row(rounds[at].row or "[]").tolist()),
+            "decision": _write_values(names, read_numbers(rounds[at].decision).tolist()),
+            "hitting": hitting[place],
+            "switching": switching[place],
+            "guards": rounds[at].guards or "",
+            "id": rounds[at].id or "",
+        }
+        for place, at in enumerate(latest)
+    ]
+
+
+def _write_values(names: list[str], values: list[float]) -> str:
+    """Write a few values with their names."""
+    if len(values) == 1:
+        return format_amount(values[0])
+    pairs = [f"{name} {format_amount(value)}" for name, value in zip(names, values, strict=False)]
+    more = f", {len(values) - SPARK_LINES} more" if len(values) > SPARK_LINES else ""
+    return ", ".join(pairs[:SPARK_LINES]) + more
 
 
 def _list_holding(acted: str) -> list[str]:

@@ -3,26 +3,30 @@
 import json
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
+from time import monotonic
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from klazy.base.checks import Array
 from klazy.learners import Learner
-from klazy.live.inspection import NeverMoving, find_first_decision
-from klazy.live.records import AGENT_SHIFT, HINTED, NUMBER_TYPE, AgentRow
+from klazy.live.inspection import NeverMoving, find_first_decision, format_time
+from klazy.live.records import AGENT_SHIFT, CHANGE_NAMES, HINTED, KNOWN, NUMBER_TYPE, AgentRow
 from klazy.live.rows import RowSpec
 from klazy.live.store import Store
 
-# Records that are read at a look: those that are new, and this many of the older ones.
-LOOK_RECORDS = 100_000
+# A look reads the records that are new, and for so many seconds older ones, so many at a time.
+LOOK_RECORDS = 20_000
+LOOK_SECONDS = 0.2
 # Numbers that a timeline holds at most; the oldest rounds are not shown.
 MOST_NUMBERS = 20_000_000
 TIMELINES = 8
+# What a part of a range may last, in seconds.
+PART_LENGTHS = (1, 10, 60, 300, 900, 1800, 3600, 4 * 3600, 12 * 3600, 86400, 7 * 86400, 30 * 86400)
 # Numbers that are times: seconds since 1970, from 2001 to 2100.
 EPOCHS = (1e9, 4.1e9)
-_SELECT = f"""SELECT at, id, "row", decision, hitting, switching, guards FROM records
-WHERE key >= ? AND key < ? AND kind <= {HINTED} ORDER BY key"""
+_SELECT = f"""SELECT kind, at, note, id, "row", decision, hitting, switching, guards FROM records
+WHERE key >= ? AND key < ? AND kind <> {KNOWN} ORDER BY key"""
 
 
 class RoundArrays(NamedTuple):
@@ -48,9 +52,25 @@ class RoundArrays(NamedTuple):
         first = int(np.searchsorted(self.time, self.time[-1] - seconds))
         return RoundArrays(*(values[first:] for values in self))
 
+    def cut(self, most: int) -> tuple[int, Any]:
+        """Return the length in seconds of at most so many parts, and the first round of each.
+
+        >>> times = np.arange(7.0) * 25.0
+        >>> seconds, firsts = RoundArrays(times, *6 * [times]).cut(3)
+        >>> seconds, firsts.tolist()
+        (60, [0, 3, 5])
+        """
+        length = self.time[-1] - self.time[0]
+        seconds = next((each for each in PART_LENGTHS if length / each <= most), PART_LENGTHS[-1])
+        parts = np.floor(self.time / seconds)
+        return seconds, np.flatnonzero(np.diff(parts, prepend=parts[0] - 1))
+
 
 class Timeline:
-    """The rounds of one agent, from the last one back to the first; ``is_whole`` once all of them were read."""
+    """The rounds of one agent, from the last one back to the first; ``is_whole`` once all of them were read.
+
+    ``changes`` has the freezes, deletes and other records that are no rounds, the oldest first.
+    """
 
     def __init__(self, store: Store, agent: AgentRow) -> None:
         about = json.loads(agent.configuration)
@@ -71,6 +91,7 @@ class Timeline:
         self._seen = store.find_last_record(self._agent)
         self._low = self._high = 0 if self._seen is None else self._seen[0] + 1
         self._parts: list[RoundArrays] = []
+        self.changes: list[dict[str, Any]] = []
         self.is_whole = False
 
     def look(self, store: Store) -> RoundArrays:
@@ -84,26 +105,38 @@ class Timeline:
         first = store.find_first_record(self._agent)
         if last is None or first is None:
             self.is_whole = True
-            return self._read(store, 0, 0)
+            return self._read(store, 0, 0)[0]
         if last[0] >= self._high:
-            self._parts.append(self._read(store, self._high, last[0] + 1))
+            rounds, changes = self._read(store, self._high, last[0] + 1)
+            self._parts.append(rounds)
+            self.changes += changes
             self._seen = last
             self._high = last[0] + 1
-        count = sum(len(part.time) for part in self._parts)
-        low = max(first, self._low - LOOK_RECORDS)
-        if low < self._low and count * (self.dim + self.width) < MOST_NUMBERS:
-            self._parts.insert(0, self._read(store, low, self._low))
+        until = monotonic() + LOOK_SECONDS
+        most = MOST_NUMBERS // (self.dim + self.width)
+        while self._low > first and sum(len(part.time) for part in self._parts) < most:
+            low = max(first, self._low - LOOK_RECORDS)
+            rounds, changes = self._read(store, low, self._low)
+            self._parts.insert(0, rounds)
+            self.changes = changes + self.changes
             self._low = low
+            if monotonic() > until:
+                break
         self.is_whole = self._low == 0
         if len(self._parts) > 1:
             self._parts = [RoundArrays(*map(np.concatenate, zip(*self._parts, strict=True)))]
         return self._parts[0]
 
-    def _read(self, store: Store, first: int, end: int) -> RoundArrays:
+    def _read(self, store: Store, first: int, end: int) -> tuple[RoundArrays, list[dict[str, Any]]]:
         base = self._agent << AGENT_SHIFT
         found = store.ask(_SELECT, base | first, base | end)
-        columns = list(zip(*found, strict=True)) or [()] * 7
-        at, ids, texts, decisions, hitting, switching, guards = columns
+        changes = [
+            {"time": format_time(at), "change": CHANGE_NAMES.get(kind, ""), "note": note or ""}
+            for kind, at, note, *_ in found
+            if kind > HINTED
+        ]
+        columns = list(zip(*(each for each in found if each[0] <= HINTED), strict=True)) or [()] * 9
+        _, at, _, ids, texts, decisions, hitting, switching, guards = columns
         x = np.frombuffer(b"".join(decisions), NUMBER_TYPE).reshape(-1, self.dim).astype(np.float64)
         rows = self._read_rows(texts)
         fixed = np.full(len(at), np.nan)
@@ -112,9 +145,8 @@ class Timeline:
         acted = [self._acted.setdefault(each or "", len(self._acted)) for each in guards]
         times = find_times(ids, at)
         paid, moved = np.array([hitting, switching], dtype=np.float64)
-        return RoundArrays(
-            times, x, self.spec.scale(rows), paid, moved, fixed, np.array(acted, dtype=np.int64)
-        )
+        scaled = self.spec.scale(rows)
+        return RoundArrays(times, x, scaled, paid, moved, fixed, np.array(acted, dtype=np.int64)), changes
 
     @property
     def guards(self) -> list[str]:

@@ -175,13 +175,19 @@
         item.append(button);
         this.legend.append(item);
       }
+      for (const key of spec.keys || []) this.legend.append(this.name(key, "key bar"));
       for (const band of spec.bands || []) {
-        const item = make("li", "key area");
-        item.style.setProperty("--key", `var(--${band.color})`);
-        item.append(make("i", ""), make("span", "", band.name), make("b", ""));
-        this.legend.append(item);
+        this.legend.append(this.name(band, "key area"));
+        this.legend.lastChild.append(make("b", ""));
       }
       this.tell();
+    }
+
+    name(about, kind) {
+      const item = make("li", kind);
+      item.style.setProperty("--key", `var(--${about.color})`);
+      item.append(make("i", ""), make("span", "", about.name));
+      return item;
     }
 
     tell() {
@@ -251,30 +257,36 @@
     ctx.restore();
   }
 
-  // A name stands beside its point where it covers no other; all names are told as the pointer comes near.
+  // A name is next to its point where it covers nothing; the pointer shows the others.
   function drawPoints(plot, spec) {
     const { ctx, bbox } = plot;
     const ratio = devicePixelRatio;
-    const taken = [];
+    const inside = (x, y) => x >= bbox.left && x <= bbox.left + bbox.width && y >= bbox.top && y <= bbox.top + bbox.height;
+    const shown = spec.points
+      .map((point) => ({ ...point, x: plot.valToPos(point.x, "x", true), y: plot.valToPos(point.y, "y", true) }))
+      .filter(({ x, y }) => inside(x, y));
+    const radius = (point) => (point.large ? 7 : 5) * ratio;
+    const taken = shown.map((point) => [point.x - radius(point), point.y - radius(point), point.x + radius(point), point.y + radius(point)]);
     ctx.save();
     ctx.font = `${12 * ratio}px system-ui, sans-serif`;
     ctx.textAlign = "left";
     ctx.textBaseline = "middle";
-    for (const point of spec.points) {
-      const x = plot.valToPos(point.x, "x", true), y = plot.valToPos(point.y, "y", true);
-      if (x < bbox.left || x > bbox.left + bbox.width || y < bbox.top || y > bbox.top + bbox.height) continue;
+    for (const point of [...shown].reverse()) {
       ctx.fillStyle = colour(point.color);
       ctx.beginPath();
-      ctx.arc(x, y, (point.large ? 7 : 5) * ratio, 0, 2 * Math.PI);
+      ctx.arc(point.x, point.y, radius(point), 0, 2 * Math.PI);
       ctx.fill();
-      const width = ctx.measureText(point.name).width;
+    }
+    // The best come first, and have their names first.
+    for (const { name, x, y } of [...shown].sort((a, b) => !!b.large - !!a.large)) {
+      const width = ctx.measureText(name).width;
       const isLeft = x + width + 12 * ratio > bbox.left + bbox.width;
       const left = isLeft ? x - width - 10 * ratio : x + 10 * ratio;
       const box = [left, y - 7 * ratio, left + width, y + 7 * ratio];
       if (taken.some((other) => box[0] < other[2] && box[2] > other[0] && box[1] < other[3] && box[3] > other[1])) continue;
       taken.push(box);
       ctx.fillStyle = colour("ink");
-      ctx.fillText(point.name, left, y);
+      ctx.fillText(name, left, y);
     }
     ctx.restore();
   }
@@ -307,11 +319,22 @@
     });
   }
 
+  function makeCopyable(block) {
+    const words = block.textContent;
+    const button = make("button", "copy", "Copy");
+    button.type = "button";
+    button.addEventListener("click", async () => {
+      await navigator.clipboard.writeText(words);
+      button.textContent = "Copied";
+    });
+    block.append(button);
+  }
+
   // Ask for this page again, and take from it the data of charts and the parts marked with data-live.
-  async function refresh() {
+  async function refresh(url = location.href) {
     const offline = document.querySelector("[data-offline]");
     try {
-      const answer = await fetch(location.href);
+      const answer = await fetch(url);
       if (!answer.ok || answer.redirected) throw new Error(answer.statusText);
       const fresh = new DOMParser().parseFromString(await answer.text(), "text/html");
       for (const old of document.querySelectorAll("[data-live]")) {
@@ -322,18 +345,29 @@
         const found = fresh.getElementById(figure.id);
         if (found) chart.read(found);
       }
+      document.body.dataset.refresh = fresh.body.dataset.refresh;
       if (offline) offline.hidden = true;
     } catch {
       if (offline) offline.hidden = false;
     }
   }
 
+  async function follow() {
+    await new Promise((resolve) => setTimeout(resolve, 1000 * document.body.dataset.refresh));
+    if (!document.hidden) await refresh();
+    follow();
+  }
+
   document.documentElement.classList.add("scripted");
+  // Browsers have no clipboard for pages that came over plain HTTP.
+  if (navigator.clipboard) document.querySelectorAll(".command").forEach(makeCopyable);
   document.querySelectorAll("table.sortable").forEach(makeSortable);
   document.querySelectorAll("figure.plot").forEach((figure) => charts.set(figure, new Chart(figure)));
   const redraw = () => charts.forEach((chart) => chart.plot.redraw(false));
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
   matchMedia("print").addEventListener("change", redraw);
-  const seconds = document.body.dataset.refresh;
-  if (seconds) setInterval(() => document.hidden || refresh(), 1000 * seconds);
+  // What takes the service a while is asked for once the page is there.
+  const later = document.querySelector("a[data-fetch]");
+  if (later) refresh(later.href);
+  if (document.body.dataset.refresh) follow();
 })();

@@ -14,9 +14,10 @@ from klazy import show
 from klazy.base.amounts import format_amount
 from klazy.base.checks import Array, InvalidInput
 from klazy.base.html import load_macros, render
-from klazy.base.uplot import MOST_CURVES, Curve, make_chart, make_curves
+from klazy.base.uplot import MOST_CURVES, Curve, make_chart, make_curves, make_levels
+from klazy.sets import Box
 from klazy.show.style import make_svg
-from klazy.studies.contenders import CONTENDERS, FIXED, REPLAY, is_simplex
+from klazy.studies.contenders import CONTENDERS, FIXED, GREEDY, LAZY, REPLAY, SIMPLE, is_simplex
 from klazy.studies.replay.scoring import BASELINE, CANDIDATES, RECORDED_ROUNDS
 from klazy.studies.replay.source import DAY_SECONDS, to_datetime
 from klazy.studies.replay.wording import (
@@ -54,7 +55,14 @@ PERIOD_FORMATS = (("month", "%Y-%m", 90.0), ("day", "%Y-%m-%d", 3.0), ("hour", "
 CHART_NUMBERS = 60_000
 # Those that pay this many times more above the best than the median are off the chart of costs.
 OFF_CHART = 4.0
-STYLE_COLOURS = {"simple": "c1", "greedy": "c3", "lazy": "c0", BASELINE: "ink"}
+# The colour of each kind of contender in the chart of costs, and what it is called there.
+KINDS = {
+    SIMPLE: ("c1", "simple rule"),
+    GREEDY: ("c3", "greedy"),
+    LAZY: ("c0", "lazy"),
+    BASELINE: ("c2", "until now"),
+}
+OTHERS = ("c4", "others")
 
 
 def draw_all(found: "Report") -> "Iterator[tuple[str, Figure]]":
@@ -220,10 +228,16 @@ def _chart_decisions(found: "Report", x: Array, axis: dict[str, Any]) -> dict[st
             {"name": score.name, "x": chart["x"], "series": chart["series"], "label": chart["label"]}
         )
     about = {key: choices[0][key] for key in ("label", "x", "series")}
-    title = "Decisions and the demand they met" if demand else "Decisions"
-    return (
-        axis | about | {"title": title, "choices": choices, "choose": "of", "stacked": stacked, "ylabel": ""}
-    )
+    domain = found.setup.domain
+    about |= {
+        "title": "Decisions and the demand they met" if demand else "Decisions",
+        "choices": choices,
+        "choose": "of",
+        "stacked": stacked,
+        "levels": make_levels(domain.lower, domain.upper) if isinstance(domain, Box) else [],
+        "ylabel": columns[0] if len(columns) == 1 else "",
+    }
+    return axis | about
 
 
 def _chart_periods(found: "Report", x: Array, axis: dict[str, Any]) -> dict[str, Any]:
@@ -261,12 +275,14 @@ def _chart_pareto(found: "Report") -> dict[str, Any]:
         if more > far and score.name not in (FIXED, BASELINE):
             off.append(score.name)
             continue
-        points.append(_make_point(found, score, STYLE_COLOURS.get(score.kind, "c4"), score is found.best))
+        points.append(_make_point(found, score, KINDS.get(score.kind, OTHERS)[0], score is found.best))
     if found.optimum is not None:
         points.append(_make_point(found, found.optimum, "ink", True))
     hint = "Point at a contender." + (f" Off the chart: {', '.join(off)}." if off else "")
-    told = ", ".join(f"{point['name']} {point['text']}" for point in points)
-    about = {"hint": hint, "label": f"Operating and switching cost: {told}"}
+    described = ", ".join(f"{point['name']} {point['text']}" for point in points)
+    shown = {point["color"] for point in points}
+    keys = [{"name": name, "color": color} for color, name in (*KINDS.values(), OTHERS) if color in shown]
+    about = {"hint": hint, "label": f"Operating and switching cost: {described}", "keys": keys}
     about |= {"xlabel": add_unit(found, "switching cost"), "ylabel": add_unit(found, "operating cost")}
     return {"title": "Deciding and moving", "points": points, **about}
 
@@ -286,9 +302,9 @@ def make_report(found: "Report", command: str) -> str:
     return render(
         "replay.html",
         found=found,
-        answer=answer(found),
+        answer=_write_answer(found),
         verdict=judge(found),
-        facts=list_facts(found),
+        facts={name: _set_signs(value) for name, value in list_facts(found).items()},
         table=write_table(found),
         candidates=CANDIDATES,
         folds=[_tabulate_fold(found, at) for at in range(len(found.folds))],
@@ -299,6 +315,15 @@ def make_report(found: "Report", command: str) -> str:
         command=command,
         live=_list_commands(command),
     )
+
+
+def _write_answer(found: "Report") -> list[str]:
+    return [_set_signs(words) for words in answer(found)]
+
+
+def _set_signs(words: str) -> str:
+    """Write the sign before half an interval's width as pages can, and a terminal may not."""
+    return words.replace("+-", "\N{PLUS-MINUS SIGN}")
 
 
 def _list_commands(command: str) -> list[str]:
@@ -322,7 +347,7 @@ def make_summary(found: "Report") -> str:
     """Return a card with the answer and a short table."""
     parts = load_macros()
     table = parts.table(write_table(found, CARD_ROWS))
-    return parts.card("Report", found.source.title, parts.paragraphs(answer(found)), table)
+    return parts.card("Report", found.source.title, parts.paragraphs(_write_answer(found)), table)
 
 
 def _tabulate_fold(found: "Report", at: int) -> dict[str, object]:

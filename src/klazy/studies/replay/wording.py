@@ -1,13 +1,12 @@
 """The words and tables of a replay: the answer with its reason, and numbers with a few digits."""
 
 from collections import Counter
-from collections.abc import Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from klazy.base.amounts import DIGITS, choose_unit, count_tens, format_amount
+from klazy.base.amounts import DIGITS, choose_unit, format_amount, format_column
 from klazy.families import LogWealth, Rewards
 from klazy.studies.contenders import FIXED, FORECASTING, GREEDY, LAZY, SIMPLE, YOURS
 from klazy.studies.replay.scoring import BASELINE, OPTIMUM
@@ -28,8 +27,6 @@ STEADY = 0.01
 MOST_LOG = 700.0
 # How contenders decide that are given no forecasts.
 WITHOUT_FORECASTS = (SIMPLE, GREEDY, LAZY, YOURS)
-# Digits of a number of a column where fewer would show two different numbers alike.
-MOST_DIGITS = 6
 # The end of a sentence about a difference that the data do not decide.
 UNCERTAIN = "which is within the margin of error"
 # The headings of the columns with costs.
@@ -39,21 +36,6 @@ COST_HEADINGS = {
     "cost": "total cost",
     "above_the_optimum": "above the optimum",
 }
-
-
-def format_column(values: Sequence[float | None]) -> list[str]:
-    """Write numbers in one unit, all with as many decimals; None is left empty."""
-    known = np.array([value for value in values if value is not None], dtype=np.float64)
-    sizes = np.abs(known[known != 0.0])
-    usual = float(np.median(sizes)) if len(sizes) else 1.0
-    factor, letter = choose_unit(usual)
-    tens = count_tens(usual / factor)
-    scaled = known / factor
-    places = max(0, DIGITS - 1 - tens)
-    distinct = len(np.unique(np.round(scaled, 12)))
-    while tens + 1 + places < MOST_DIGITS and len(np.unique(np.round(scaled, places))) < distinct:
-        places += 1
-    return ["" if value is None else f"{value / factor:.{places}f} {letter}".strip() for value in values]
 
 
 def judge(found: "Report") -> str:
