@@ -15,7 +15,6 @@ from scraper import FigureScraper  # noqa: E402
 
 import klazy  # noqa: E402
 
-os.environ["KLAZY_PROGRESS"] = "off"  # pages show results alone
 project, author = "klazy", "the klazy developers"
 release = version = klazy.__version__
 project_copyright = f"2026, {author}"
@@ -99,5 +98,7 @@ def name_levels(app: Any, page: str, template: str, context: dict[str, Any], tre
 
 
 def setup(app: Any) -> None:
+    # Pages show results alone. It is set here, because pytest imports this file, whose tests look for progress.
+    os.environ["KLAZY_PROGRESS"] = "off"
     app.connect("html-page-context", name_levels, priority=900)  # after furo, which makes the sidebar
     app.connect("build-finished", write_explorer)
