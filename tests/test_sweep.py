@@ -1011,3 +1011,21 @@ k = { powers = [2, 0, 3] }
         assert "none.toml cannot be read: No such file" in self.klazy("none.toml", folder=tmp_path, status=2)
         (tmp_path / "bad.toml").write_text("seeds = = 3")
         assert "bad.toml is not valid TOML: " in self.klazy("bad.toml", folder=tmp_path, status=2)
+
+
+def test_workers_that_run_import_from_folders_that_are_added_later(tmp_path, monkeypatch):
+    assert list(parallel.map_unordered(abs, [-1], 2)) == [1]
+    (tmp_path / "added").mkdir()
+    (tmp_path / "entered").mkdir()
+    (tmp_path / "added" / "later.py").write_text("def double(x):\n    return 2 * x\n")
+    (tmp_path / "entered" / "still_later.py").write_text("def treble(x):\n    return 3 * x\n")
+    monkeypatch.syspath_prepend(tmp_path / "added")
+    import later  # pyright: ignore[reportMissingImports]
+
+    assert sorted(parallel.map_unordered(later.double, [1, 2], 2)) == [2, 4]
+    # A notebook imports from the current folder.
+    monkeypatch.setattr(sys, "path", ["", *sys.path])
+    monkeypatch.chdir(tmp_path / "entered")
+    import still_later  # pyright: ignore[reportMissingImports]
+
+    assert sorted(parallel.map_unordered(still_later.treble, [1, 2], 2)) == [3, 6]

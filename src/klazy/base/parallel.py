@@ -4,6 +4,7 @@ Open this file first to change where calls run; :mod:`klazy.studies.results` sto
 """
 
 import os
+import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, wait
@@ -131,7 +132,8 @@ def _connect(backend: str, address: str | None) -> Any:
     if backend == "dask":
         return _connect_dask(address)
     if backend == "local":
-        return {"backend": "loky", "initializer": end_with, "initargs": (os.getpid(),)}
+        path = [os.path.abspath(folder) for folder in sys.path]
+        return {"backend": "loky", "initializer": _begin_work, "initargs": (os.getpid(), path)}
     if backend == "ray":
         import_module("ray.util.joblib").register_ray()
         import_module("ray").init(address=address, ignore_reinit_error=True, log_to_driver=False)
@@ -141,6 +143,12 @@ def _connect(backend: str, address: str | None) -> Any:
         session = session if address is None else session.master(address)
         session.getOrCreate()
     return {"backend": backend}
+
+
+def _begin_work(driver: int, path: list[str]) -> None:
+    """Prepare a worker to import what its driver can; joblib starts new workers once one of these arguments changes."""
+    sys.path[:] = path
+    end_with(driver)
 
 
 def _advise(backend: str) -> str:
