@@ -702,7 +702,7 @@ class Pinball(Family):
         from scipy.special import ndtri
 
         prices = self.short + self.excess
-        # The best stock is enough in this share of the rounds: in all or none where one of the prices is zero.
+        # The best stock meets the demand in this share of rounds. If one of the prices is zero, that is all or none of them.
         enough = self.short / np.where(prices > 0.0, prices, 1.0)
         return ndtri(np.clip(enough, EPS, 1.0 - EPS))
 

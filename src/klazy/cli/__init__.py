@@ -50,7 +50,7 @@ IMPORT = (
 
 
 class _Grouped(TyperGroup):
-    """Help that names commands by what they are for, with examples, before the options."""
+    """Help text that lists commands by purpose, with examples, before the options."""
 
     def format_help_text(self, ctx: Any, formatter: Any) -> None:
         super().format_help_text(ctx, formatter)

@@ -198,7 +198,7 @@ class _Planes:
         return found.x[:n].reshape(T, d), problem.lower_bound((e, h), mu)
 
     def cut_off(self, u: Array, inside: Array, now: int) -> None:
-        """Add walls between the set and points outside of it."""
+        """Add cutting planes between the set and the points outside it."""
         away = u - inside
         far = np.linalg.norm(away, axis=1) > OUTSIDE * self.problem.domain.scale
         rounds = np.flatnonzero(far)

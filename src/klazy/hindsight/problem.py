@@ -170,7 +170,7 @@ class Problem:
 
     @cached_property
     def unit(self) -> float:
-        """The least that gaps are relative to, as :class:`Optimum` defines it: a hundredth of the swing of the costs."""
+        """The smallest denominator of a relative gap, as :class:`Optimum` defines it: a hundredth of the range of the costs."""
         size = self.domain.scale
         swing = self.T * self.steepness * size
         if swing == 0.0:
@@ -278,7 +278,7 @@ def check_limits(ramp: Any, dim: int) -> Array | None:
 
 
 def keep_within(u: Array, start: Array, limits: Array, domain: ConvexSet) -> Array:
-    """Follow a sequence from ``start`` on as far as the limits of a step allow, which stays in the set."""
+    """Limit the steps of a sequence that begins at ``start``; the result stays in the set."""
     from klazy.kernels.offline import keeping_kernel
 
     kept = np.empty_like(u)

@@ -124,7 +124,7 @@ def play_ensembles(
             curves[(2 * point + 1) * cuda.gridDim.x + number] = paids
 
 
-# ---- what goes from thread to thread otherwise than by a fold
+# ---- exchanges between threads that are not reductions
 
 
 def read_thread(blocks, length, place, x, d):

@@ -51,7 +51,7 @@ class DemandPlan(Knowledge):
     def __init__(self, dim: int, given: int = 0) -> None:
         self.dim = dim
         self.given = given
-        # All past periods that are averaged, where that takes not too much memory, but at least one.
+        # Averages need all past periods; memory limits them, but one is always stored.
         fitting = max(given + int(ENDS[-1]), codes.PLAN_NUMBERS // dim - 1)
         longest = min(codes.PLAN_PERIODS * given, codes.SEASON_LONGEST, fitting)
         self.rows = max(codes.PLAN_LEAST_ROWS, 1 << longest.bit_length())

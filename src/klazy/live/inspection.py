@@ -184,7 +184,7 @@ class NeverMoving:
         self.switching += float(switching)
 
     def charge(self, rows: Array) -> Array:
-        """Return what each of many rows costs, and coming back after it."""
+        """Return what each row costs, including the move back to the held decision."""
         hitting, switching = self._charge(rows, np.tile(self._x, (len(rows), 1)))
         return hitting + switching
 

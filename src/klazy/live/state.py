@@ -29,7 +29,7 @@ from klazy.movement import Movement
 if TYPE_CHECKING:
     from klazy.live.explain import Explanation
 
-# How many ids of rounds an agent in memory knows, the latest.
+# An agent in memory remembers the ids of this many latest rounds.
 IDS_REMEMBERED = 4096
 # While NumPy copies more numbers than this, other threads run.
 NUMBERS_PER_COPY = 500

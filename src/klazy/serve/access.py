@@ -211,7 +211,7 @@ class AccessMiddleware:
         return grant
 
     def _check_body(self, path: str, headers: Headers) -> None:
-        """Check the size that a request gives for its body, and that the body is JSON, but for the forms of pages."""
+        """Check the declared size of a request's body, and that it is JSON, unless a form of a page sent it."""
         length = headers.get("content-length", "0")
         if not length.isdigit() or int(length) > self._settings.body:
             raise self._refuse_size(length)

@@ -130,7 +130,7 @@ class Bulk:
 
 
 class Seen(NamedTuple):
-    """How far an agent was when a round of it was acknowledged: its next record, and the checksum of the last one."""
+    """The progress of an agent when a round was acknowledged: its next record, and the checksum of the last one."""
 
     agent: records.AgentRow
     key: int

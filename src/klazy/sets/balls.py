@@ -48,7 +48,7 @@ class _Ball(ConvexSet):
         return self.radius + float(np.abs(self.center).max())
 
     def _beyond(self, y: Array) -> Array:
-        """Measure how far y is outside an interval: the margin of a ball of dimension one."""
+        """Measure how far y is outside an interval, which is a ball of dimension one."""
         return np.maximum(np.abs(self._from_center(y))[..., 0] - self.radius, 0.0)
 
     def _from_center(self, x: Array) -> Array:
@@ -126,7 +126,7 @@ class L2Ball(_Ball):
         return np.where(is_inside, v, v - leaves * outward)
 
     def trade(self, x: Array, g: Array, rise: Array, fall: Array) -> Array:
-        # Find the best point where coordinates pay: ``clip(z, s a, s b)`` from the centre, with the s that gives it the radius.
+        # With prices by coordinate the best point is ``clip(z, s a, s b)`` from the centre, for the s that puts it on the sphere.
         if ((g + rise >= 0.0) & (g - fall <= 0.0)).all():
             return x
         return self._stretch(x, -(g + rise), -(g - fall), np.inf)

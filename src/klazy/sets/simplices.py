@@ -248,7 +248,7 @@ class CappedSimplex(_Shares):
         return capped_part(y, self.total, *self._bounds)
 
     def trade(self, x: Array, g: Array, rise: Array, fall: Array) -> Array:
-        # Find the best point where coordinates pay: the most expensive gives to the cheapest while that pays and fits.
+        # With prices by coordinate, the most expensive coordinate gives to the cheapest while that pays and there is room.
         low, high = self._bounds
         u = x.copy()
         givers = iter(np.argsort(-(g - fall), kind="stable"))

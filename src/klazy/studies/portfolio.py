@@ -354,10 +354,10 @@ def _benchmark(market: Market) -> dict[str, Array]:
 
 
 def _find_best_path(market: Market, terms: TradingTerms) -> tuple[Array, float]:
-    """Find the richest way through all prices that holds one asset at a time, and bound what any portfolio reaches.
+    """Find the best sequence that holds one asset at a time, and bound the wealth of any portfolio.
 
-    The bound is a logarithm, and counts what is proportional to a trade. What a whole portfolio pays for its impact, the way
-    avoids. It knows neither fees nor limits.
+    The bound is a logarithm, and counts what is proportional to a trade. The sequence avoids what a whole
+    portfolio would pay for impact. The bound knows neither fees nor limits.
     """
     gone = np.hstack((market.gone[:-1], np.zeros((len(market.growth), 1), dtype=bool)))
     known = np.hstack((market.known[:-1], ~gone[:, -1:]))

@@ -23,7 +23,7 @@ FLOOR = 1e-3
 CLEARLY = 1.02
 # A game is named from this multiple of what never moving pays above the optimum on.
 WORSE = 1.05
-# Per cent of the spread: a game in which never moving is nearer to the optimum has nothing to be gained.
+# In per cent of the spread: if never moving is this near to the optimum, a game has nothing to gain.
 CONTENT = 1.0
 # Draws of the bootstrap.
 DRAWS = 2000

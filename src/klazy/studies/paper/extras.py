@@ -196,7 +196,7 @@ def report_beta_rules(section: Section, settings: PaperSettings) -> None:
 def _play_sigmas(
     name: str, settings: PaperSettings
 ) -> tuple[Scenario, Array, dict[str, Array], dict[str, Array]]:
-    """Return by learner: the regrets of shape (2,) at the printed schedule, and those of shape (n, 2) by constant sigma."""
+    """Return each learner's regrets: at the printed schedule, of shape (2,), and by constant sigma, of shape (n, 2)."""
     made = _repeat(name, settings)
     sigmas = np.geomspace(0.01, 1000.0, 101)[:: 5 if settings.quick else 1]
     learners: dict[str, Any] = dict(made.learners)

@@ -23,9 +23,8 @@ PAPER_FIGURES: dict[str, str] = REPORT_TEXT["figures"]
 Sections = Mapping[tuple[str, str], Stored]  # by part and preset
 Columns = Mapping[str, Array]
 TOLERANCE = 1e-9  # for rounding errors of regrets and points
-FALLBACK_FACTOR = (
-    1.1  # An ensemble within this times the regret of greedy experts alone has fallen back to them.
-)
+# An ensemble whose regret is within this factor of greedy experts alone has fallen back to them.
+FALLBACK_FACTOR = 1.1
 
 
 class Verdict(NamedTuple):

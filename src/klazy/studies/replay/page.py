@@ -53,7 +53,7 @@ CARD_ROWS = 5
 PERIOD_FORMATS = (("month", "%Y-%m", 90.0), ("day", "%Y-%m-%d", 3.0), ("hour", "%m-%d %Hh", 0.0))
 # Numbers of the decisions of all contenders in one chart.
 CHART_NUMBERS = 60_000
-# Those that pay this many times more above the best than the median are off the chart of costs.
+# A contender is left out of the chart of costs if its distance to the best one is this many times the median distance.
 OFF_CHART = 4.0
 # The colour of each kind of contender in the chart of costs, and what it is called there.
 KINDS = {

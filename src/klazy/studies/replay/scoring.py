@@ -388,7 +388,7 @@ def list_missed_seasons(seconds: Array | None, width: int, T: int, has_found: bo
 
 
 def _list_seasons(seconds: Array, width: int) -> Iterator[tuple[str, int, str, float]]:
-    """Yield each season, its rows, why it cannot be looked for ("" if it can), and the share of rows that are on time."""
+    """Yield each season, its number of rows, why it cannot be searched for ("" if it can), and the share of punctual rows."""
     for season, (length, _) in SEASONS.items():
         rows = round((len(seconds) - 1) * length / (seconds[-1] - seconds[0]))
         if rows < 2:

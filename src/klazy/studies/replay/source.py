@@ -97,7 +97,7 @@ def _open_file(path: Path) -> tuple[Any, str]:
 
 
 def _split_lines(path: Path) -> Iterator[tuple[str, list[str]]]:
-    """Yield the separator of a text file, the one that its first line has most of, with the cells of each line."""
+    """Yield each line's cells, with the separator: the candidate that is most frequent in the first line."""
     with path.open(newline="", encoding="utf-8-sig") as file:
         separator = max(SEPARATORS, key=file.readline().count)
         file.seek(0)

@@ -204,7 +204,7 @@ def find_varying(cells: "DataFrame", among: Sequence[str] = CELL) -> list[str]:
 
 
 def summarize_cells(cells: "DataFrame", most: int) -> list[dict[str, Any]]:
-    """Return the cells, or if they are more than ``most``, the best of each learner in each setting, with what varies.
+    """Return the cells; if there are more than ``most``, only the best one of each learner in each setting.
 
     "at grid limit" names the parameters of a best cell that are the first or the last of their grid: others may be better.
     """
