@@ -143,7 +143,7 @@ else:
     # the same numbers in the same order, or in one that a swap of two of them does not change.
 
     def wait():
-        """Go on when all threads of the block have come here; what they have written is then seen by all."""
+        """Wait until all threads of the block are here; then each sees what the others have written."""
         cuda.syncthreads()
 
     @exact

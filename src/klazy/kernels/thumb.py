@@ -13,7 +13,7 @@ from klazy.kernels.slots import lowest
 # places among the rule's own numbers, in the order of THUMB below
 WINDOW = 0  # rounds in the window, 0 for all
 WAIT = 1  # rounds for which a point is held at least
-LEAST = 2  # a smaller change of all coordinates is no move; -1 if even none is one
+LEAST = 2  # a smaller change of all coordinates is no move; -1 if every round counts as one
 PULL = 3  # what a unit saved in a round counts; 0 if a move need not pay
 WEIGHT = 4  # the weight of the movement
 KIND = 5  # the code of the movement

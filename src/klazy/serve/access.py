@@ -187,7 +187,7 @@ class AccessMiddleware:
     async def _admit(self, scope: Scope, headers: Headers) -> Grant | None:
         """Return what the caller may do; None on paths that are open to everyone."""
         if self._settings.insecure:
-            # Another name of this machine may be a trap for browsers.
+            # A browser may have been led here by another host name (DNS rebinding).
             host = urlsplit(f"//{headers.get('host', '')}").hostname
             if host not in LOOPBACK:
                 raise Problem(403, f"Without tokens the host must be loopback, got {host}. Use 127.0.0.1.")

@@ -32,7 +32,7 @@ MAX_BARS = 12
 LISTED_ROUNDS = 15
 LISTED_CHANGES = 10
 LISTED_HOLDS = 5
-# A page asks for news so often, and more often while older rounds are still being read.
+# Seconds between two requests of a page for news; it asks more often while older rounds are being read.
 REFRESH_SECONDS = 10
 READING_SECONDS = 1
 # The ranges of charts in seconds, back from the last round. At first one is shown that has this many rounds.

@@ -126,7 +126,7 @@ class L2Ball(_Ball):
         return np.where(is_inside, v, v - leaves * outward)
 
     def trade(self, x: Array, g: Array, rise: Array, fall: Array) -> Array:
-        # With prices by coordinate the best point is ``clip(z, s a, s b)`` from the centre, for the s that puts it on the sphere.
+        # With prices by coordinate the best point is ``clip(z, s a, s b)``, with the s that puts it on the sphere around zero.
         if ((g + rise >= 0.0) & (g - fall <= 0.0)).all():
             return x
         return self._stretch(x, -(g + rise), -(g - fall), np.inf)

@@ -207,7 +207,7 @@ def _read_queries(queries: Sequence[str], label: str | None) -> tuple[list[str],
 
 
 def _trust(ca: str | None, cert: str | None, key: str | None) -> ssl.SSLContext:
-    """Return whom to trust, and how to show who asks."""
+    """Return the certificates to trust, and the client's own."""
     if key is not None and cert is None:
         raise InvalidInput(f"A key needs its certificate, got the key {key} only.")
     try:

@@ -293,7 +293,7 @@ def make_market(prices: Any, returns: Any, cash: float, per_year: float | None) 
 
 
 def _spread(value: Any, names: list[str], name: str, default: float | None = None) -> Array:
-    """Return a number per asset, of one number or of a mapping from assets to numbers."""
+    """Return one number per asset, from a single number or a mapping from assets to numbers."""
     if isinstance(value, Mapping):
         _check_assets(value, names, name)
         missing = [asset for asset in names if asset not in value]

@@ -77,7 +77,7 @@ Progress = Callable[[float], object]
 
 
 class Hints:
-    """The forecasts of a trace, as a player reads them on, one after each row."""
+    """The forecasts of a trace, which a player reads one at a time, each after its row."""
 
     def __init__(self, source: Source, at: int, ahead: int) -> None:
         self.source = source
@@ -403,7 +403,7 @@ def _list_seasons(seconds: Array, width: int) -> Iterator[tuple[str, int, str, f
 
 
 def _explain_limit(rows: int, n: int, width: int) -> str:
-    """Explain why a season of this many rows cannot be looked for in n rows; "" if it can."""
+    """Explain why a season of this many rows cannot be searched for in n rows; return "" if it can."""
     if rows > SEASON_LONGEST:
         return f"a season may have {SEASON_LONGEST}, so"
     if rows >= SEASON_ROWS and rows * width > SEASON_NUMBERS:
