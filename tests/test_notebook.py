@@ -40,6 +40,7 @@ LOOKAHEADS = (
     kl.contrib.AveragingHorizon,
     kl.contrib.LookAheadSAder,
     kl.contrib.LazyCapacity,
+    kl.contrib.RandomizedCapacity,
 )
 CONFIGS = examples_of(
     Config,

@@ -169,6 +169,7 @@ CONFIGS = [
     contrib.RecedingHorizon(BALL, 1, forecast=G, gap=1e-3),
     contrib.LookAheadSAder(BALL),
     contrib.LazyCapacity(kl.Box(0.0, 9.0)),
+    contrib.RandomizedCapacity(kl.Box(0.0, 9.0)),
     kl.Guards(G=1.0, hold=2, per_round=1.0, total=2.0),
 ]
 # The methods that take what a user hands in; all others are called by klazy, with arrays that were checked.

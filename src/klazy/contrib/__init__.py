@@ -39,9 +39,11 @@ from klazy.contrib.lookahead import (
     LazyCapacity,
     LookAhead,
     LookAheadSAder,
+    RandomizedCapacity,
     RecedingHorizon,
     run_ahead,
 )
+from klazy.contrib.ratios import greedy_ratio, robd_pulls, robd_ratio
 from klazy.costs import FilteredCosts, HingeCosts, LinearCosts, LogisticCosts
 from klazy.families import Hinge, Logistic, WeightedQuadratic
 from klazy.game.discrete import sample_actions, sample_whole
@@ -107,12 +109,13 @@ __all__ += ["AsymmetricMovement", "SquaredMovement", "SwitchFee"]
 __all__ += ["DriftedMovement", "ImpactMovement", "MahalanobisMovement", "WeightedL2Movement"]
 # Baselines that look ahead.
 __all__ += ["GOBD", "OBD", "RHGD", "ROBD"]
-__all__ += ["AveragingHorizon", "LazyCapacity", "LookAhead", "LookAheadSAder", "RecedingHorizon"]
-__all__ += ["run_ahead"]
+__all__ += ["AveragingHorizon", "LazyCapacity", "LookAhead", "LookAheadSAder", "RandomizedCapacity"]
+__all__ += ["RecedingHorizon", "run_ahead"]
 # Games, the best sequence of a given length, and actions drawn from a run.
 __all__ += ["Game", "best_with_path_length", "sample_actions", "sample_whole"]
 # Bounds.
 __all__ += ["budget_lower_bound", "budget_sigma", "budgeted_bound", "coin_betting_bound"]
 __all__ += ["switch_bound", "switch_lower_bound", "switch_sigma"]
+__all__ += ["greedy_ratio", "robd_pulls", "robd_ratio"]
 # Certificates.
 __all__ += ["LongTermCertificate", "MirrorCertificate", "certify_long_term", "certify_mirror"]

@@ -227,7 +227,8 @@ class OBD(LookAhead):
     It plays the point of a level set of f_t that is nearest to x_{t-1}, of the level where moving costs ``balance`` times as
     much as the level is high; or the nearest minimiser of f_t itself, to a millionth, if that costs less (for costs that are
     neither linear nor quadratic, a minimiser). Levels are counted from zero, or from the least value of f_t over the set where
-    that is negative.
+    that is negative. In one dimension, with a balance of 1/2 and costs that are never negative, it is the memoryless rule of
+    Bansal, Gupta, Krishnaswamy, Pruhs, Schewior and Stein (2015), which pays at most three times the optimum.
 
     Parameters
     ----------
@@ -384,7 +385,41 @@ class ROBD(LookAhead):
         return self.by_round(game, play)
 
 
-class LazyCapacity(LookAhead):
+class _ByCoordinate(LookAhead):
+    """Play every coordinate of a box for itself, from tables of what whole numbers cost."""
+
+    def __init__(self, domain: ConvexSet) -> None:
+        super().__init__(domain)
+        if type(domain) is not Box:
+            raise InvalidInput(f"domain must be a Box such as Box(0, 100), got {domain!r}.")
+        domain.check_whole()
+
+    def points(self, game: Game) -> Array:
+        """Choose the decisions of a whole game, coordinate by coordinate.
+
+        Parameters
+        ----------
+        game : Game
+            A checked game.
+
+        Returns
+        -------
+        array
+            What it plays, of shape (T, d).
+        """
+        # The constructor has checked that it is a box.
+        domain: Any = self.domain
+        start = domain.lowest(np.ones(game.costs.dim)) if game.x0 is None else game.x0
+        tables = tabulate(game, domain)
+        columns = [self._play(table, float(start[i])) for i, table in enumerate(tables)]
+        return np.stack(columns, axis=1)
+
+    @abstractmethod
+    def _play(self, table: Costly, start: float) -> Array:
+        """Play one coordinate."""
+
+
+class LazyCapacity(_ByCoordinate):
     r"""Lazy capacity provisioning: stay where you are, unless a plan in hindsight says that this is too few or too many.
 
     In each round it knows two plans that are best for the rounds up to it. The first is charged for rising, what falling costs
@@ -413,31 +448,8 @@ class LazyCapacity(LookAhead):
     ([0.0, 3.0, 3.0, 3.0, 3.0, 3.0, 3.0], 51.0)
     """
 
-    def __init__(self, domain: ConvexSet) -> None:
-        super().__init__(domain)
-        if type(domain) is not Box:
-            raise InvalidInput(f"domain must be a Box such as Box(0, 100), got {domain!r}.")
-        domain.check_whole()
-
-    def points(self, game: Game) -> Array:
-        """Choose the decisions of a whole game, coordinate by coordinate.
-
-        Parameters
-        ----------
-        game : Game
-            A checked game.
-
-        Returns
-        -------
-        array
-            What it plays, of shape (T, d).
-        """
-        # The constructor has checked that it is a box.
-        domain: Any = self.domain
-        start = domain.lowest(np.ones(game.costs.dim)) if game.x0 is None else game.x0
-        tables = tabulate(game, domain)
-        columns = [_provision(table, float(start[i])) for i, table in enumerate(tables)]
-        return np.stack(columns, axis=1)
+    def _play(self, table: Costly, start: float) -> Array:
+        return _provision(table, start)
 
 
 def _provision(table: Costly, start: float) -> Array:
@@ -460,6 +472,76 @@ def _provision(table: Costly, start: float) -> Array:
         at = min(max(at, bottom), top)
         played[t] = at
     return played
+
+
+class RandomizedCapacity(_ByCoordinate):
+    r"""Keep a distribution over whole numbers, which every cost pulls towards its minimiser; play its mean, or draw from it.
+
+    Let m minimise f_t. The probability above m stays above m, but comes as near to it as room allows. A number i has room for
+    what it had before, and for half the bend of the cost there, :math:`\tfrac{1}{2\lambda}(f_t(i+1) - 2 f_t(i) + f_t(i-1))`,
+    with :math:`\lambda` the price of a move by one. At m itself there is room for
+    :math:`\tfrac{1}{2\lambda}(f_t(m+1) - f_t(m))`. The probability below m does the same.
+
+    This is 2-competitive (Bansal, Gupta, Krishnaswamy, Pruhs, Schewior and Stein, 2015): for convex costs that are never
+    negative, and moves that cost the same in both directions, it pays at most twice what the best whole numbers pay from the
+    same start. That holds for the mean, and on average over draws for whole numbers. No rule that draws does better. Other
+    prices up than down are replaced by their mean, which is right once it has come back to its start.
+
+    Like :class:`LazyCapacity`, it sees f_t before it plays, and plays each coordinate of a box for itself.
+
+    Parameters
+    ----------
+    domain : Box
+        From the fewest to the most servers, of every kind; whole numbers.
+    seed : int, optional
+        Play whole numbers: in all rounds the quantile of one random level, which moves no more than the distribution does.
+        Default: None, the mean.
+
+    Examples
+    --------
+    >>> load = PinballCosts([[3.0], [4.0], [1.0], [1.0], [1.0], [1.0], [4.0]], short=5.0, excess=1.0)
+    >>> player = RandomizedCapacity(Box(0, 8))
+    >>> run_ahead(player, load, movement=L1Movement(3.0), x0=[0.0]).x.ravel().round(2).tolist()
+    [2.5, 3.83, 3.33, 2.83, 2.33, 1.83, 4.0]
+    """
+
+    seed: int | None
+
+    def __init__(self, domain: ConvexSet, seed: int | None = None) -> None:
+        super().__init__(domain)
+        self._keep(seed=None if seed is None else integer(seed, "seed", least=0))
+
+    def _play(self, table: Costly, start: float) -> Array:
+        level = None if self.seed is None else np.random.default_rng(self.seed).random()
+        chances = (table.values == start).astype(float)
+        if not chances.any():
+            raise InvalidInput(f"x0 must be a whole number of the box, got {start:g}.")
+        played = np.empty(len(table.costs))
+        for t, price in enumerate(table.up + table.down):
+            chances = _pull(chances, table.costs[t] / price)
+            if level is None:
+                played[t] = chances @ table.values
+            else:
+                played[t] = table.values[np.searchsorted(np.cumsum(chances), level * chances.sum())]
+        return played
+
+
+def _pull(chances: Array, costs: Array) -> Array:
+    """Move probabilities towards the minimiser of the costs, which are in units of a move up and down again."""
+    least = int(np.argmin(costs))
+    slopes = np.diff(costs)
+    # Half a bend in units of one move is a bend in units of a move up and down again.
+    room = chances + np.hstack((np.inf, np.diff(slopes), np.inf))
+    pulled = np.zeros_like(chances)
+    pulled[least] = chances[least]
+    above = slice(least, None)
+    below = slice(least, None, -1)
+    for side, rise in ((above, slopes[least:]), (below, -slopes[:least][::-1])):
+        places = room[side].copy()
+        places[0] = rise[0] if len(rise) else 0.0
+        filled = np.minimum(np.cumsum(places), chances[side][1:].sum())
+        pulled[side] += np.diff(filled, prepend=0.0)
+    return pulled
 
 
 class LookAheadSAder(LookAhead):
