@@ -253,7 +253,13 @@ class Store(ABC):
 
     def touch(self) -> None:
         """Commit a write that changes nothing, to find out whether the database accepts any."""
-        self.transact(lambda: self._run("UPDATE about SET agents = agents"))
+
+        def write() -> None:
+            # SQLite writes no page for a single update that changes nothing.
+            self._run("UPDATE about SET agents = agents + 1")
+            self._run("UPDATE about SET agents = agents - 1")
+
+        self.transact(write)
 
     def number_agents(self, names: Sequence[str]) -> int:
         """Return the first of as many new ids as there are names, within a transaction.
