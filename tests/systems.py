@@ -115,8 +115,14 @@ class PrometheusServer(Program):
 
     def ask(self, query):
         """The value of a query now by its labels, each as text."""
-        found = httpx.post(f"{self.url}/api/v1/query", data={"query": query}).json()["data"]["result"]
-        return [(each["metric"], each["value"][1]) for each in found]
+        return [(each["metric"], each["value"][1]) for each in self._query(query)]
+
+    def list_samples(self, query):
+        """The times and values of all series of a query for a range."""
+        return [pair for each in self._query(query) for pair in each["values"]]
+
+    def _query(self, query):
+        return httpx.post(f"{self.url}/api/v1/query", data={"query": query}).json()["data"]["result"]
 
 
 class HAProxyServer(Program):

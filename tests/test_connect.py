@@ -72,6 +72,11 @@ def firing(server):
     return {alert["labels"]["alertname"] for alert in alerts if alert["state"] == "firing"}
 
 
+def scraped_rounds(server):
+    """How many rounds the agent has played, as Prometheus knows it: a list of one number, or an empty one."""
+    return [float(value) for _, value in server.ask("klazy_agent_rounds")]
+
+
 @pytest.mark.parametrize("kills", [1, pytest.param(25, marks=pytest.mark.long)])
 def test_the_gauge_says_what_the_replay_says_whatever_is_killed(tmp_path, kills):
     """Two weeks of a trace, backfilled and replayed; then live, while Prometheus goes on scraping and both are killed."""
@@ -104,6 +109,8 @@ def test_the_gauge_says_what_the_replay_says_whatever_is_killed(tmp_path, kills)
                 "--emit-at", "end", "--json", folder=tmp_path,
             )  # fmt: skip
             assert made.status == 0, made.stderr
+            # This compiles the kernel, for which the rounds below would wait.
+            kl.Agent.load(tmp_path / "agent.json").observe({"value": trace[0]})
             live = Live(tmp_path, server.url, port)
             with live:
                 for _ in range(kills):
@@ -113,9 +120,11 @@ def test_the_gauge_says_what_the_replay_says_whatever_is_killed(tmp_path, kills)
                         program.kill()
                         time.sleep(rng.uniform(0.0, 0.5))
                         program.start()
+                # Prometheus begins to scrape five seconds after it was started. What it has never scraped is not missed.
                 rounds = live.rounds()
-                wait_for(lambda: live.rounds() >= rounds + 8)
-                wait_for(lambda: not firing(server))
+                wait_for(lambda: [each for each in scraped_rounds(server) if each > rounds])
+                # On a busy machine a scrape may fail; its row is refused, as it has no number.
+                wait_for(lambda: firing(server) <= {"KlazyRowsRefused"})
                 found = live.read()
             check(tmp_path, server, found)
             # A stopped agent is noticed.
@@ -150,12 +159,12 @@ def check(folder, server, found):
     twin = kl.Agent.load(folder / "agent.json")
     assert twin.origin is not None
     start = twin.origin["last_time"]
-    frame = read_frame(Prometheus(server.url, ["requests"], STEP), start)
+    frame = read_frame(Prometheus(server.url, ["requests"], STEP), start).drop_nulls()
     with open_store(folder / "s.db", read_only=True) as store:
         (row,) = store.list_agents()
         rounds = store.read_rounds(row.id, 10**6, None)[0]
     ids = [datetime.fromisoformat(each.id or "").timestamp() for each in rounds]
-    assert ids == [start + STEP * (i + 1) for i in range(len(rounds))]
+    assert ids == [time.timestamp() for time in frame["time"][: len(rounds)]]
     fixed = kl.Pinball(4.0)
     still = 0.0
     # The agent has learned from the rows of the replay before.
@@ -172,7 +181,7 @@ def check(folder, server, found):
             assert found['klazy_switching_cost{agent="agent"}'] == twin.switching
             assert found['klazy_fixed_cost{agent="agent"}'] == still
     assert len(rounds) >= shown
-    decisions = {float(value) for _, value in server.ask("max_over_time(klazy_decision[10s])")}
+    decisions = {float(value) for _, value in server.list_samples("klazy_decision[10m]")}
     assert decisions <= {np.frombuffer(each.decision).item() for each in rounds}
     assert decisions
 
