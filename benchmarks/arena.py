@@ -9,6 +9,7 @@ import klazy as kl
 from klazy.studies.arena import Entry, play_suite
 from klazy.studies.arena.suite import find_missing_data, list_games
 from klazy.studies.arena.table import CONTENT, Arena
+from klazy.studies.contenders import FIXED
 from pages import markdown, run
 
 HEADING = "## What auto reaches"
@@ -43,6 +44,11 @@ last. At high prices a move costs as much as dozens of rounds can differ, and th
 before the move has paid for itself. In *i.i.d.* games nothing lasting ever changes. Where the last column is negative,
 `auto` stood at a point that had only seemed better. If you know that your costs have one best point for good, or that one
 move costs more than a phase can earn, hold the best point of your past costs (`Fixed`)."""
+
+FAR_EXPLAINED = """\
+At such prices one move costs about as much as there is to be gained in all scored rounds. So whoever moves once too often,
+or stands at another point when the second half begins, pays several times the least. In most of these games never moving
+is nearly the best, and `auto` stays near the optimum, too, as shares of the spread show."""
 
 
 def judge(found: Arena) -> list[str]:
@@ -107,16 +113,30 @@ def choose_demands(found: Arena) -> Arena:
 
 def list_far(found: Arena) -> list[str]:
     """The games in which auto pays many times what the best tuned contender pays."""
-    ratios = found.ratios[:, found.names.index(NAME)]
-    far = [
-        f"{game.entry.name} ({ratio:.3g})"
-        for game, ratio in zip(found.games, ratios, strict=True)
-        if ratio > FAR
-    ]
-    if not far:
+    auto = found.names.index(NAME)
+    fixed = found.names.index(FIXED)
+    rows = []
+    for game, above, ratios in zip(found.games, found.above, found.ratios, strict=True):
+        ratio = ratios[auto]
+        if ratio > FAR:
+            share = 100.0 * above[auto] / game.scale
+            still = 100.0 * above[fixed] / game.scale
+            rows.append(
+                {
+                    "game": game.entry.name,
+                    "times": f"{ratio:.3g}",
+                    "auto above the optimum": f"{share:.2f} %",
+                    "best tuned": f"{share / ratio:.2f} %",
+                    "never moving": f"{still:.2f} %",
+                }
+            )
+    if not rows:
         return [f"In no game does `auto` pay over {FAR:g} times what the best tuned contender pays.", ""]
     return [
-        f"Games in which `auto` pays over {FAR:g} times what the best tuned contender pays: {'; '.join(far)}.",
+        f"Games in which `auto` pays over {FAR:g} times what the best tuned contender pays. Shares are of the spread:",
+        "",
+        *markdown(rows),
+        FAR_EXPLAINED,
         "",
     ]
 
