@@ -23,12 +23,13 @@ from klazy.costs import Costs, as_costs, rounds_of
 from klazy.game.game import Game, check_delays, check_family, check_player, count_workers, find_rows
 from klazy.game.plan import split_sequences
 from klazy.game.trace import Totals, Trace
-from klazy.kernels.codes import code_of
+from klazy.kernels.codes import LINEAR, code_of
 from klazy.kernels.layout import find_missing_part, layout_of
 from klazy.learners import Learner
 from klazy.learners.base import S, State, is_finite
 from klazy.live.guards import Guards
 from klazy.movement import Movement
+from klazy.sets.limits import LimitedSet
 
 # Seconds: a run without a kernel that takes longer gives a warning.
 SLOW = 1.0
@@ -50,6 +51,8 @@ ENGINES = ("auto", "compiled", "step")
 FEEDBACK = ("gradient", "value")
 CHECKED_TOGETHER = 4096  # rounds whose points are checked together
 FOLLOWED_TOGETHER = 65536  # rounds that a learner follows at once
+# The guards of a run with limits only. What they count as paid does not matter: the run itself charges the moves.
+NO_GUARDS = Guards(movement="l2")
 
 
 StateOf = TypeVar("StateOf", bound=State, covariant=True)
@@ -75,6 +78,7 @@ def run(
     x0: ArrayLike | None = None,
     state: S | None = None,
     guards: Guards | None = None,
+    limits: tuple[ArrayLike | None, ArrayLike | None] | None = None,
 ) -> Trace[S]:
     """Play a learner against costs, and record its decisions and costs.
 
@@ -117,6 +121,12 @@ def run(
         Limits on the points played, as an :class:`~klazy.Agent` has them: rounding, holds, budgets. The learner continues from
         its own point, ``trace.wanted``; costs and gradients are those at the point played, ``trace.x``. Such a run goes through
         ``step``, begins with full budgets, and no certificate covers it. Default: none.
+    limits : tuple of array_like, optional
+        What every coordinate must be between in each round, ``(lower, upper)``, for caps, quotas and outages (an upper limit
+        of 0): each a number, one per coordinate, one row per round, or None for no limit; -inf and inf are none, too. Played
+        is the point nearest to the learner's own within the limits, ``trace.x``. The learner continues from its own point,
+        ``trace.wanted``, as with guards. For boxes, simplices, capped simplices and products of these. Runs are compiled where
+        the learner's points do not depend on those played: for linear costs, and for learners that take rows. Default: none.
 
     Returns
     -------
@@ -139,6 +149,13 @@ def run(
     switching              1      0.333333
     cost                   0             0
     moved in 1 of 2 rounds
+
+    The first coordinate fails in round 2:
+
+    >>> outage = (None, [[1.0, 1.0], [0.0, 1.0], [1.0, 1.0]])
+    >>> trace = run(Fixed(Simplex(2)), [[1.0, 2.0]] * 3, limits=outage)
+    >>> trace.x.tolist(), trace.switching.tolist()
+    ([[0.5, 0.5], [0.0, 1.0], [0.5, 0.5]], [0.0, 0.5, 0.5])
     """
     known: Any = check_player(learner, "learner")
     game = Game.check(known.domain, costs, movement, x0, known)
@@ -155,12 +172,24 @@ def run(
         player.delays = _check_delays(known, game, delays)
     player.by_value = _learns_from_values(known, feedback)
     first = known.init() if state is None else known.check_state(state)
+    within = LimitedSet.check(limits, known.domain, game.costs.T)
+    if within is not None and guards is None and engine != "step" and has_own_path(known, game.costs):
+        _check_guards(player, NO_GUARDS, "limits")
+        options: dict[str, Any] = {"movement": game.movement, "engine": engine, "hints": hints, "x0": x0}
+        return limit_trace(run(learner, game.costs, state=state, **options), game, within, record)
+    missing = find_missing_part(known, game.costs, game.movement)
+    if within is not None:
+        missing = "limits with costs whose gradient depends on the point played"
+        player.limits = within
+        player.guards = _check_guards(player, NO_GUARDS, "limits")
     if guards is not None:
-        player.guards = _check_guards(player, guards)
-    missing = "guards" if guards is not None else find_missing_part(known, game.costs, game.movement)
+        missing = "guards"
+        player.guards = _check_guards(player, guards, "guards")
+        if within is not None:
+            player.limits = player.guards.suit_limits(within)
     if engine == "compiled" and missing is not None:
         raise InvalidInput(f"engine='compiled' does not know {missing}. Use engine='auto'.")
-    if engine == "auto" and guards is None:
+    if engine == "auto" and player.guards is None:
         if knows_rows(known, game.costs) and (missing is not None or game.costs.T < WORTH_A_KERNEL):
             return play_by_rows(known, game, first, record)
         # Research learners of klazy have no kernel; their docs say that their runs are slow.
@@ -182,15 +211,44 @@ def knows_rows(learner: Learner[Any], costs: Costs) -> bool:
     return learner.follow is not None and costs.family is not None
 
 
-def _check_guards(player: _StepRun, guards: Any) -> Guards:
-    """Return the guards with the movement of this run, or reject them."""
+def has_own_path(learner: Learner[Any], costs: Costs) -> bool:
+    """Return True if this learner's points do not depend on the points that are played for it."""
+    return learner.family is not None or code_of(costs) == LINEAR
+
+
+def limit_trace(trace: Trace[Any], game: Game, within: LimitedSet, record: str) -> Trace[Any]:
+    """Make the trace of a run within limits from that of the same run without them."""
+    wanted = trace.x
+    x = within.keep(wanted)
+    hitting = trace.hitting
+    switching = trace.switching
+    totals = trace.totals
+    if x is not wanted:
+        costs = game.costs
+        hitting = costs.values(x)
+        if not np.isfinite(hitting).all():
+            raise _reject_value(costs, int(np.isfinite(hitting).argmin()) + 1)
+        before = x[0] if game.x0 is None else game.x0
+        switching = game.weights * game.movement.distance(game.movement.steps(x, before, 1))
+        totals = Totals(float(hitting.sum()), float(switching.sum()))
+    known = {"x": x, "hitting": hitting, "switching": switching}
+    kept = {name: known[name] for name in KEPT_BY_RECORD[record]}
+    if record == "actions":
+        kept["wanted"] = wanted
+    return replace(trace, record=record, kept=kept, totals=totals, limits=within)
+
+
+def _check_guards(player: _StepRun, guards: Any, name: str) -> Guards:
+    """Return the guards with the movement of this run, or reject them; ``name`` is what the caller gave."""
     learner = player.learner
     movement = player.game.movement
     instance(guards, "guards", Guards, "Guards such as Guards(per_round=0.1)")
     if player.delays is not None or player.by_value:
-        raise InvalidInput("run has no guards for delays or feedback='value'. Use an Agent.")
+        raise InvalidInput(f"run has no {name} for delays or feedback='value'. Use an Agent.")
     if player.record == "experts":
-        raise InvalidInput("record='experts' is for runs without guards. Use record='actions'.")
+        raise InvalidInput(f"record='experts' is for runs without {name}. Use record='actions'.")
+    if guards is NO_GUARDS:
+        return guards
     if guards.movement not in (None, movement):
         raise InvalidInput(
             f"guards.movement must be that of the run, {movement!r}, got {guards.movement!r}. Leave it out."
@@ -351,6 +409,7 @@ class _StepRun:
     delays: Array | None = None
     by_value: bool = False
     guards: Guards | None = None
+    limits: LimitedSet | None = None
     # The part without a kernel, which a warning names if the run takes long.
     missing: str | None = None
 
@@ -367,7 +426,7 @@ class _StepRun:
         x = state.x
         end_round = self._end_with_gradient
         if self.guards is not None:
-            self._guarded = self.guards.init(self.learner.domain, state.x, state.t)
+            self._guarded = self.guards.init(self.learner.domain, state.x, state.t, self._limits_of(1))
             x = self._guarded.x
             if self.record == "actions":
                 self._kept["wanted"] = []
@@ -379,7 +438,8 @@ class _StepRun:
         kept = {name: np.array(values) for name, values in self._kept.items()}
         if self.delays is not None:
             kept["delays"] = self.delays
-        facts = {"engine": "step", "hints": self.hints, "guards": self.guards}
+        guards = None if self.guards is NO_GUARDS else self.guards
+        facts = {"engine": "step", "hints": self.hints, "guards": guards, "limits": self.limits}
         return _make_trace(self.learner, self.game, self.record, totals, state, kept, **facts)
 
     def _loop(self, state: Any, x: Array, end_round: Callable[..., tuple[Any, Array]]) -> tuple[Totals, Any]:
@@ -415,6 +475,12 @@ class _StepRun:
                     unchecked.clear()
         return totals, state
 
+    def _limits_of(self, t: int) -> LimitedSet | None:
+        """Return the limits of round t; None after the last one."""
+        if self.limits is None or t > len(self.limits):
+            return None
+        return self.limits.at(t - 1)
+
     def _measure(self, t: int, x: Array) -> float:
         """Return the cost of x in round t, or reject one that is not finite."""
         value = self._value_of(t, x)
@@ -438,7 +504,10 @@ class _StepRun:
         state = self.learner.step(state, g) if hint is None else self.learner.step(state, g, hint)
         if self.guards is None:
             return state, state.x
-        self._guarded = self.guards.step(self._guarded, self.learner.domain, state.x, state.t, clipped)
+        within = self._limits_of(t + 1)
+        self._guarded = self.guards.step(
+            self._guarded, self.learner.domain, state.x, state.t, clipped, within
+        )
         return state, self._guarded.x
 
     def _end_with_values(self, t: int, state: Any, x: Array, hit: float) -> tuple[Any, Array]:

@@ -95,7 +95,9 @@ class Trace(Generic[S]):
     columns : tuple of str, optional
         The names of the coordinates, if the costs came as a frame.
     guards : Guards, optional
-        The limits within which it played, if any.
+        The guards within which it played, if any.
+    limits : LimitedSet, optional
+        The limits by round within which it played, if any.
 
     Examples
     --------
@@ -119,13 +121,17 @@ class Trace(Generic[S]):
     text: str = ""
     columns: tuple[str, ...] | None = None
     guards: Any = None
+    limits: Any = None
 
     @property
     def learner(self) -> str:
         """The learner as text; it is made when you ask for it, because an ensemble's text fills pages."""
         if self.source is None:
             return self.text
-        return repr(self.source) if self.guards is None else f"{self.source!r} within {self.guards!r}"
+        text = repr(self.source)
+        if self.guards is not None:
+            text += f" within {self.guards!r}"
+        return text if self.limits is None else f"{text} within limits by round"
 
     @property
     def x(self) -> Array:
@@ -134,7 +140,7 @@ class Trace(Generic[S]):
 
     @property
     def wanted(self) -> Array:
-        """Where the learner of a run with guards would have played, of shape (T, d); without guards, that is ``x``."""
+        """Where the learner of a run with guards or limits would have played, of shape (T, d); without them, that is ``x``."""
         return self._recorded("wanted" if "wanted" in self.kept else "x", "actions")
 
     @property
@@ -430,11 +436,13 @@ def check_trace(trace: Any) -> None:
 
 
 def check_from_start(trace: Any) -> None:
-    """Reject anything but a run of a learner from its start, without guards: a certificate covers no other.
+    """Reject anything but a run of a learner from its start, without guards or limits: a certificate covers no other.
 
-    With guards the points are not the learner's own.
+    With guards or limits the points are not the learner's own.
     """
     check_trace(trace)
+    if trace.limits is not None:
+        raise InvalidInput("trace must be of a run without limits. Run it again without them.")
     if trace.guards is not None:
         raise InvalidInput(f"trace must be of a run without guards, got one with {trace.guards!r}.")
     if trace.source is None or trace.state is None or trace.costs is None:

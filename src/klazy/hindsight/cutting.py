@@ -104,9 +104,13 @@ class _Planes:
         self.tangents = _Bundle(T, d)
         self.moves = _Bundle(T, d)
         self.walls = _Bundle(T, d)  # <slope, u_t> <= offset, where a solution lay outside the set
-        ends = problem.domain.lowest(np.vstack((np.eye(d), -np.eye(d))))
-        self.low = ends[:d].diagonal()
-        self.high = ends[d:].diagonal()
+        if problem.within is None:
+            ends = problem.domain.lowest(np.vstack((np.eye(d), -np.eye(d))))
+            self.low = np.tile(ends[:d].diagonal(), T)
+            self.high = np.tile(ends[d:].diagonal(), T)
+        else:
+            self.low = problem.within.low.ravel()
+            self.high = problem.within.high.ravel()
         across = problem.domain.lowest(np.vstack((np.ones(d), -np.ones(d)))).sum(axis=1)
         flat = abs(across[1] - across[0]) <= OUTSIDE * problem.domain.scale
         self.total = (
@@ -139,8 +143,8 @@ class _Planes:
         longest = np.empty(0)
         more = 2 * n if priced else T  # variables after those of the sequence and of the rounds' costs
         cost = np.concatenate((np.zeros(n), np.ones(T), np.zeros(more)))
-        low = np.concatenate((np.tile(self.low, T), np.full(T + more, -np.inf)))
-        high = np.concatenate((np.tile(self.high, T), np.full(T + more, np.inf)))
+        low = np.concatenate((self.low, np.full(T + more, -np.inf)))
+        high = np.concatenate((self.high, np.full(T + more, np.inf)))
         step = eye_array(n) - eye_array(n, k=-d)
         before = np.zeros(n)
         before[:d] = problem.origin
@@ -208,7 +212,7 @@ class _Planes:
 def cut_optimum(problem: Problem, gap: float, iterations: int, progress: Progress | None) -> Optimum:
     """Find the optimum by cutting planes, to the gap or as far as the iterations go."""
     planes = _Planes(problem)
-    best = problem.keep_within(np.tile(problem.domain.start, (problem.T, 1)))
+    best = problem.keep_within(problem.sets.nearest(np.tile(problem.domain.start, (problem.T, 1))))
     paid = problem.paid(best)
     planes.look(best, 0)
     bound = -np.inf
@@ -216,9 +220,9 @@ def cut_optimum(problem: Problem, gap: float, iterations: int, progress: Progres
     for done in range(1, min(iterations, MOST_PROGRAMMES) + 1):
         u, proved = planes.solve(done)
         bound = max(bound, proved)
-        inside = problem.domain.nearest(u)
+        inside = problem.sets.nearest(u)
         planes.cut_off(u, inside, done)
-        between = problem.domain.nearest(best + HALFWAY * (inside - best))
+        between = problem.sets.nearest(best + HALFWAY * (inside - best))
         for offer in map(problem.keep_within, (inside, between)):
             planes.look(offer, done)
             price = problem.paid(offer)

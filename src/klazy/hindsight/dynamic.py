@@ -22,6 +22,7 @@ from klazy.hindsight.problem import Problem
 from klazy.kernels import codes
 from klazy.movement import Movement
 from klazy.sets import Box, ConvexSet
+from klazy.sets.limits import LimitedSet
 
 CELLS = 20_000_000  # the largest table of rounds and integers
 PAIRS = 1_000_000  # the largest table of pairs of integers, where every move has a price of its own
@@ -31,6 +32,7 @@ def exact_optimum(problem: Problem) -> Optimum | None:
     """Return the optimum of linear costs if a dynamic programme finds it, else None."""
     if (
         problem.is_tied
+        or problem.within is not None
         or problem.grouped
         or problem.degree != 1.0
         or codes.code_of(problem.costs) != codes.LINEAR
@@ -147,12 +149,13 @@ def whole_optimum(
     relaxed: Optimum | None,
     limits: Array | None = None,
     held: np.ndarray | None = None,
+    within: LimitedSet | None = None,
 ) -> Optimum | None:
     """Find the best sequence of integers.
 
     It is exact where a dynamic programme can find it. Elsewhere it is the relaxed optimum, rounded, with the bound of the
     relaxed problem; None if no relaxed optimum was given. For exact ones, ``limits`` are those of a step, and ``held`` says
-    which rounds must repeat the decision before.
+    which rounds must repeat the decision before. ``within`` are limits by round, with integers at both ends.
     """
     exact = is_exact(game.costs, domain, game.movement)
     if exact:
@@ -160,9 +163,11 @@ def whole_optimum(
             limits = np.full(2 * domain.dim, np.inf)
         if held is None:
             held = np.zeros(game.costs.T, dtype=bool)
-        u = np.stack([_solve_coordinate(game, domain, i, limits, held) for i in range(domain.dim)], axis=1)
+        solved = [_solve_coordinate(game, domain, i, limits, held, within) for i in range(domain.dim)]
+        u = np.stack(solved, axis=1)
     elif relaxed is not None:
-        u = np.array([domain.nearest_whole(x) for x in relaxed.u])
+        points = relaxed.u if within is None else within.keep(relaxed.u)
+        u = np.array([domain.nearest_whole(x) for x in points])
     else:
         return None
     values = game.costs.values(u)
@@ -199,9 +204,14 @@ def _has_prices(movement: Movement) -> bool:
     return movement.degree == 1.0 and movement.grouped is not None
 
 
-def _solve_coordinate(game: Game, domain: Any, i: int, limits: Array, held: np.ndarray) -> Array:
+def _solve_coordinate(
+    game: Game, domain: Any, i: int, limits: Array, held: np.ndarray, within: LimitedSet | None
+) -> Array:
     """Find the best integers of one coordinate: the costs to come forwards, then backwards along them."""
     values, costs, up, down = _make_table(game, domain, i)
+    if within is not None:
+        is_outside = (values < within.low[:, i, None]) | (values > within.high[:, i, None])
+        costs = np.where(is_outside, np.inf, costs)
     unit = np.eye(domain.dim)[i]
     weights = np.full(len(costs), game.weights)
 

@@ -36,6 +36,7 @@ from klazy.hindsight.splitting import Point
 from klazy.hindsight.static import best_fixed
 from klazy.movement import Movement
 from klazy.sets import ConvexSet
+from klazy.sets.limits import LimitedSet
 
 if TYPE_CHECKING:
     from klazy.show import Figure
@@ -87,7 +88,7 @@ class Frontier:
         lower : array
             No sequence pays less, one number for every P.
         upper : array
-            What a sequence that was found pays.
+            What a sequence that was found pays; inf where limits demand a longer path.
 
         Raises
         ------
@@ -97,7 +98,9 @@ class Frontier:
         P = real_array(P, "P")
         if (P < 0.0).any():
             raise InvalidInput(f"P must not be negative, got {P.min()}.")
-        return line_bound(self.weight, self.bound, P), np.interp(P, self.path_length, self.hitting)
+        return line_bound(self.weight, self.bound, P), np.interp(
+            P, self.path_length, self.hitting, left=np.inf
+        )
 
     def regret(self, cost: float, P: ArrayLike) -> tuple[Array, Array]:
         """Bound a run's regret against the best comparator of path length at most P.
@@ -161,7 +164,7 @@ class Frontier:
         weight = self.weight[finite]
         bound = self.bound[finite]
         meet = np.diff(bound) / np.diff(weight)
-        return np.concatenate((self.path_length, np.clip(meet, 0.0, self.path_length[-1])))
+        return np.concatenate((self.path_length, np.clip(meet, self.path_length[0], self.path_length[-1])))
 
     def __repr__(self) -> str:
         ends = f"{self.hitting[0]:.7g} at rest to {self.hitting[-1]:.7g} at length {self.path_length[-1]:.7g}"
@@ -186,11 +189,13 @@ def frontier(
     gap: float = 0.01,
     points: int = 30,
     iterations: int = 3_000,
+    limits: tuple[ArrayLike | None, ArrayLike | None] | None = None,
 ) -> Frontier:
     """Compute the best hitting cost for every path length.
 
     It stops once the bounds are at most ``gap`` times the difference between the best fixed point and the
-    rounds' own minima apart everywhere. The curve is certified in any case.
+    rounds' own minima apart everywhere. The curve is certified in any case. Within limits it begins at a path that is as short
+    as the limits allow.
 
     Parameters
     ----------
@@ -206,6 +211,8 @@ def frontier(
         The most optima to compute. Default: 30.
     iterations : int, optional
         The most iterations for each; one that is not found counts with the bound it has. Default: 3000.
+    limits : tuple of array_like, optional
+        What every coordinate must be between in each round, as in :func:`~klazy.run`. Default: no limits.
 
     Returns
     -------
@@ -221,7 +228,7 @@ def frontier(
     check_bounded_set(domain, "frontier")
     gap = positive(gap, "gap")
     points = integer(points, "points")
-    search = Search(costs, domain, movement, 0.1 * gap, iterations)
+    search = Search(costs, domain, movement, 0.1 * gap, iterations, limits)
     saved = search.vertices[0].hitting - search.vertices[-1].hitting
     search.problem.size = saved  # Errors on the curve count relative to this.
     while len(search.solved) < points:
@@ -319,21 +326,40 @@ class Search:
         movement: Movement | str | None,
         gap: float,
         iterations: int,
+        limits: Any = None,
     ) -> None:
-        self.problem = Problem(Game.check(domain, costs, movement), domain)
+        game = Game.check(domain, costs, movement)
+        within = LimitedSet.check(limits, domain, game.costs.T)
+        self.problem = Problem(game, domain, within=within)
         self.gap = gap
         self.iterations = integer(iterations, "iterations")
+        self.vertices: list[Vertex] = []
+        self.solved: list[Vertex] = []
+        self.tried: set[float] = set()
+        self.used = 0
+        if within is None:
+            self._add_fixed(domain)
+        else:
+            self._add(self._find_weight_of_shortest())
+        self._add(0.0)
+
+    def _find_weight_of_shortest(self) -> float:
+        """Return a weight at which no saving of any round is worth a longer path."""
+        problem = self.problem
+        prices = problem.movement.stretch(problem.dim) if problem.grouped else problem.prices
+        price = float(problem.weights[1:].min(initial=np.inf) * prices.min())
+        most = problem.T * (problem.steepness or 1.0)
+        return most / price if 0.0 < price < np.inf else most
+
+    def _add_fixed(self, domain: ConvexSet) -> None:
+        """Begin with the best fixed point, which pays nothing for moving."""
         try:
-            fixed = best_fixed(self.problem.costs, domain, gap=gap, iterations=iterations)
+            fixed = best_fixed(self.problem.costs, domain, gap=self.gap, iterations=self.iterations)
         except GapNotReached as stopped:  # The bound is valid, only less tight.
             fixed = stopped.best
         still = np.tile(fixed.x, (self.problem.T, 1))
         bound = -np.inf if self.problem.free else fixed.lower_bound  # else one may move at no length
-        self.vertices = [Vertex(np.inf, 0.0, fixed.cost, bound, still, None)]
-        self.solved: list[Vertex] = list(self.vertices)
-        self.tried: set[float] = set()
-        self.used = 0
-        self._add(0.0)
+        self.solved.append(Vertex(np.inf, 0.0, fixed.cost, bound, still, None))
 
     def _add(self, weight: float) -> None:
         problem = self.problem.with_weight(weight)
@@ -348,7 +374,7 @@ class Search:
 
     def _nearest(self, weight: float) -> Point | None:
         """Return the last point for the nearest weight; linear costs have a better start of their own."""
-        if self.problem.is_linear:
+        if self.problem.is_linear or not self.solved:
             return None
         return min(self.solved, key=lambda v: abs(np.log(v.weight + TINY) - np.log(weight + TINY))).point
 

@@ -21,6 +21,7 @@ from klazy.hindsight.problem import Problem, check_bounded_set, check_limits, ho
 from klazy.hindsight.splitting import Point, Progress, iterate
 from klazy.movement import Movement
 from klazy.sets import ConvexSet
+from klazy.sets.limits import LimitedSet
 
 ITERATIONS = 20_000
 
@@ -36,6 +37,7 @@ def offline_optimum(
     integers: bool = False,
     ramp: tuple[ArrayLike | None, ArrayLike | None] | None = None,
     lead: int = 0,
+    limits: tuple[ArrayLike | None, ArrayLike | None] | None = None,
     progress: Progress | None = None,
 ) -> Optimum:
     r"""Find the sequence of decisions that would have paid least, with a lower bound on what any other pays.
@@ -62,6 +64,9 @@ def offline_optimum(
     rounds differ, in which nothing acts that is decided from round 1 on. They are played at ``x0``. Without an ``x0`` they and
     the round after them are played at one point, the best for them and for what follows. A move is charged when it acts.
 
+    With ``limits=(lower, upper)`` every coordinate is between the limits of its round, as in :func:`~klazy.run`, on the same
+    sets. The optimum and its bound are those among all sequences within the limits.
+
     With a :class:`DriftedMovement` the problem is not convex: the answer is the optimum without drift, charged with it, and
     the bound holds for every sequence. It is for linear costs and log-wealth on a simplex.
 
@@ -86,6 +91,9 @@ def offline_optimum(
         or None for no limit. The step from ``x0``, if it is given, is limited, too. Default: no limits.
     lead : int, optional
         How many rounds later a decision acts. Default: 0.
+    limits : tuple of array_like, optional
+        What every coordinate must be between in each round, as in :func:`~klazy.run`. Not together with ``ramp``, ``lead`` or
+        a :class:`DriftedMovement`. Default: no limits.
     progress : callable, optional
         Called now and then as ``progress(iteration, gap)``.
 
@@ -113,6 +121,13 @@ def offline_optimum(
     array([2., 2., 1.])
     >>> offline_optimum(load, Box(0, 5), L1Movement(0.5), integers=True, x0=[5.0], ramp=(1.0, None)).u.ravel()
     array([4., 3., 2.])
+
+    The first share must be empty in round 2:
+
+    >>> outage = (None, [[1.0, 1.0], [0.0, 1.0], [1.0, 1.0]])
+    >>> best = offline_optimum([[0.0, 1.0]] * 3, Simplex(2), TVMovement(0.2), limits=outage)
+    >>> best.u.round(6).tolist(), round(best.cost, 6), best.lower_bound <= best.cost
+    ([[1.0, 0.0], [0.0, 1.0], [1.0, 0.0]], 1.4, True)
     """
     check_bounded_set(domain, "offline_optimum")
     game = Game.check(domain, costs, movement, x0)
@@ -125,11 +140,18 @@ def offline_optimum(
     is_drifting = game.movement.is_drifting
     if integers and is_drifting:
         raise InvalidInput("Integers and a DriftedMovement do not go together. Use TVMovement(...).")
-    limits = check_limits(ramp, domain.dim)
+    within = LimitedSet.check(limits, domain, game.costs.T)
+    if within is not None and integers:
+        within = within.to_integers()
+    reach = check_limits(ramp, domain.dim)
     lead = integer(lead, "lead", "Use 0 where decisions act at once.", least=0)
     if lead >= game.costs.T:
         raise InvalidInput(f"lead must be less than the {game.costs.T} rounds, got {lead}.")
-    for name, has_limit in (("ramp", limits is not None), ("lead", lead > 0)):
+    if within is not None and (is_drifting or reach is not None or lead > 0):
+        raise InvalidInput(
+            "Limits do not go together with a ramp, a lead or a DriftedMovement. Leave them out."
+        )
+    for name, has_limit in (("ramp", reach is not None), ("lead", lead > 0)):
         if not has_limit:
             continue
         obstacle = find_obstacle(game.costs, domain, game.movement, name, integers)
@@ -147,13 +169,14 @@ def offline_optimum(
 
         if integers:
             domain.check_whole()
-            found = whole_optimum(game, domain, None, limits, hold_first(game.costs.T, lead, game.x0))
+            held = hold_first(game.costs.T, lead, game.x0)
+            found = whole_optimum(game, domain, None, reach, held, within)
         if found is None and is_drifting:
             found = drifted_optimum(game, domain, gap, budget, report)
         elif found is None:
-            found, _ = solve(Problem(game, domain, limits, lead), gap, budget, progress=report)
+            found, _ = solve(Problem(game, domain, reach, lead, within), gap, budget, progress=report)
             if integers:
-                found = whole_optimum(game, domain, found)
+                found = whole_optimum(game, domain, found, within=within)
     assert found is not None
     found = replace(found, movement=game.movement, x0=game.x0, columns=game.costs.columns)
     if found.gap > gap and not integers:
@@ -209,6 +232,7 @@ def find_best(
     integers: bool = False,
     ramp: tuple[Any, Any] | None = None,
     lead: int = 0,
+    limits: Any = None,
 ) -> Optimum:
     """Find the best sequence within ``iterations``, charged as a live agent is: from where rows have carried its point.
 
@@ -219,10 +243,10 @@ def find_best(
     charged: Movement | None = movement
     if isinstance(costs.family, LogWealth):
         relatives = costs.arrays()[0]
-        charged = drift_with(movement, domain, relatives)
+        charged = None if limits is not None else drift_with(movement, domain, relatives)
         integers = False
     options: dict[str, Any] = {"gap": gap, "iterations": iterations, "integers": integers}
-    options |= {"ramp": ramp, "lead": lead}
+    options |= {"ramp": ramp, "lead": lead, "limits": limits}
     try:
         found = offline_optimum(costs, domain, charged or movement, **options)
     except GapNotReached as short:

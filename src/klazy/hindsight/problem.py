@@ -15,6 +15,7 @@ from klazy.kernels import codes
 from klazy.movement import Movement
 from klazy.sets import ConvexSet
 from klazy.sets.base import check_bounded
+from klazy.sets.limits import LimitedSet
 
 MOVEMENTS = (  # in an error message
     "L2Movement, WeightedL2Movement, MahalanobisMovement, L1Movement, TVMovement, AsymmetricMovement, "
@@ -31,7 +32,8 @@ class Problem:
     2 it is half the square of that norm, and of degree 3/2 a sum of powers of coordinates. The first round's weight is zero
     if there is no ``x0`` to leave. ``size``, if set, is what gaps are relative to. ``limits`` are those of a step, up and down
     as in ``prices``; the step to the first round has none if there is no ``x0``. Rounds that are ``held`` stay where the
-    one before them is: ``lead`` of them, at ``x0`` or after the first round.
+    one before them is: ``lead`` of them, at ``x0`` or after the first round. ``sets`` is the set of each round: what limits
+    ``within`` the domain leave of it, or the domain itself.
 
     Where c is meant along other ``axes`` than the coordinates, ``origin``, multipliers, iterates, proximal steps and minorants
     are written along these; what :meth:`paid` takes is not.
@@ -40,9 +42,18 @@ class Problem:
     costs: Any
     size = 0.0
 
-    def __init__(self, game: Game, domain: ConvexSet, limits: Array | None = None, lead: int = 0) -> None:
+    def __init__(
+        self,
+        game: Game,
+        domain: ConvexSet,
+        limits: Array | None = None,
+        lead: int = 0,
+        within: LimitedSet | None = None,
+    ) -> None:
         game.costs.check_finite()
         self.domain = domain
+        self.within = within
+        self.sets = domain if within is None else within
         self.costs = game.costs
         self.T = self.costs.T
         self.dim = self.costs.dim
@@ -218,9 +229,9 @@ class Problem:
         p = h + m
         p[:-1] -= m[1:]
         if x is None or normal is None:
-            lowest = np.vecdot(p, self.domain.lowest(p))
+            lowest = np.vecdot(p, self.sets.lowest(p))
         else:
-            lowest = lowest_of(self.domain, self.turn_back(p), self.turn_back(x), self.turn_back(normal))
+            lowest = lowest_of(self.sets, self.turn_back(p), self.turn_back(x), self.turn_back(normal))
         less = self.conjugate(mu)
         value = float(e.sum() + lowest.sum() - m[0] @ self.origin) - less
         return value - self.rounding(norms(h), norms(m)) - 16 * EPS * (float(np.abs(e).sum()) + less)
@@ -312,7 +323,7 @@ def norms(rows: Array) -> float:
     return float(np.sqrt(np.einsum("ti,ti->t", rows, rows)).sum())
 
 
-def lowest_of(domain: ConvexSet, p: Array, x: Array, normal: Array) -> Array:
+def lowest_of(domain: ConvexSet | LimitedSet, p: Array, x: Array, normal: Array) -> Array:
     r"""Bound :math:`\min_{y \in X} \langle p, y \rangle` from below for every row, by the minimum itself where that is cheap.
 
     Else by a point x of the set and a normal n there: <n, y - x> <= 0 gives <p, y> >= <p, x> - \|p + s n\| D for any s >= 0.

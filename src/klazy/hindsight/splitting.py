@@ -53,9 +53,11 @@ class Splitting:
         d = problem.dim
         shape = (T, d)
         self._factor, self._eliminate, self._substitute = splitting_kernels(d)
-        code = codes.code_of(problem.domain)
+        code = codes.code_of(problem.domain) if problem.within is None else problem.within.code
         self._rows = None if code is None else projecting_kernel(code, d)
-        self._set = np.empty(0) if code is None else problem.domain.parameters()
+        self._set = np.empty(0) if code is None else problem.sets.parameters()
+        # The numbers that describe the set of one round, if rounds have sets of their own.
+        self._stride = 0 if problem.within is None else len(self._set) // T
         self.separate = not problem.is_merged  # the costs have a copy of their own
         self.x = np.zeros(shape)
         self.mu = np.zeros(shape)
@@ -113,9 +115,9 @@ class Splitting:
     def _project(self, points: Array, out: Array) -> None:
         problem = self.problem
         if self._rows is None or problem.axes is not None:
-            out[:] = problem.turn(problem.domain.nearest(problem.turn_back(points)))
+            out[:] = problem.turn(problem.sets.nearest(problem.turn_back(points)))
         else:
-            self._rows(points, self._set, out)
+            self._rows(points, self._set, self._stride, out)
 
     def point(self) -> Point:
         """Return the sequence and the multipliers of the last proximal steps."""
@@ -138,6 +140,10 @@ class Splitting:
         means = np.add.reduceat(self.w, starts, axis=0) / lengths[:, None]
         if self.still[0] and self.problem.weights[0] > 0.0:
             means[0] = self.problem.origin
+        if self.problem.within is not None:
+            # A stretch has several sets.
+            means = np.repeat(means, lengths, axis=0)
+            lengths = 1
         held = np.empty_like(means)
         self._project(means, held)
         return self._land(self.x), np.repeat(self._land(held), lengths, axis=0)
@@ -146,7 +152,7 @@ class Splitting:
         """Project points that were turned back to coordinates, because rounding may have left them outside the set."""
         problem = self.problem
         if problem.axes is not None:
-            points = problem.domain.nearest(problem.turn_back(points))
+            points = problem.sets.nearest(problem.turn_back(points))
         return problem.keep_within(points)
 
     def rebalance(self, at: Point) -> None:
@@ -235,7 +241,9 @@ def _start_coarsely(problem: Problem, gap: float) -> Point | None:
     """
     price = float(problem.weights.mean()) * problem.movement.lipschitz(problem.dim)
     is_expensive = price >= _EXPENSIVE * problem.steepness
-    is_plain = problem.degree == 1.0 and problem.axes is None and not problem.is_tied
+    is_plain = (
+        problem.degree == 1.0 and problem.axes is None and not problem.is_tied and problem.within is None
+    )
     if not problem.is_linear or problem.T < _LEAST_ROUNDS or not is_expensive or not is_plain:
         return None
     starts = np.arange(0, problem.T, BLOCK_ROUNDS)

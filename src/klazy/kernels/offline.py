@@ -9,7 +9,7 @@ import math
 from typing import Any
 
 import numpy as np
-from numba import float64, int32, types, void
+from numba import float64, int32, int64, types, void
 
 from klazy.kernels.binding import FLOAT, compile_kernel, hold, local, once, pointer
 from klazy.kernels.round import link_projection
@@ -153,13 +153,14 @@ def _keep_within(points, start, limits, separable, out):
                 out[t, i] = before + share * (points[t, i] - before)
 
 
-def _project_all(points, p, out):
-    """Project every row."""
+def _project_all(points, p, stride, out):
+    """Project every row; the set of the next row has its parameters ``stride`` numbers on, 0 if all rows have one set."""
     d = D if D > 0 else points.shape[1]
     memory = np.empty(d)
-    parameters, u = pointer(p, 0), pointer(memory, 0)
+    u = pointer(memory, 0)
     guess = -np.inf
     for t in range(points.shape[0]):
+        parameters = pointer(p, t * stride)
         y, x = pointer(points, t * d), pointer(out, t * d)
         shift, theta = threshold(y, u, d, parameters, guess)
         guess = shift + theta
@@ -305,4 +306,4 @@ def splitting_kernels(d: int) -> tuple[Any, Any, Any]:
 def projecting_kernel(set_code: int, d: int) -> Any:
     """Make the kernel that projects many points onto a set: points, the set's parameters, where to write."""
     stages = link_projection(FLOAT, set_code, d)
-    return compile_kernel(_project_all, FLOAT, void(input2, input1, output2), (set_code, d), **stages)
+    return compile_kernel(_project_all, FLOAT, void(input2, input1, int64, output2), (set_code, d), **stages)

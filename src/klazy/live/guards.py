@@ -14,6 +14,7 @@ from klazy.base.config import Config
 from klazy.learners import Learner
 from klazy.movement import Movement, as_movement
 from klazy.sets import ConvexSet
+from klazy.sets.limits import LimitedSet
 
 _NO_LIMIT = "Leave it out for no limit."
 
@@ -38,6 +39,7 @@ class Guards(Config):
     Its learner goes on from its own point, as if there were no limits.
 
     Each round the agent's point follows the learner's, as far as the guards allow. They act in the order of the parameters.
+    Limits of a round, such as an outage, come before all of them: a move that they demand is made at once, and charged.
 
     Parameters
     ----------
@@ -136,7 +138,7 @@ class Guards(Config):
             learner.domain.check_whole()
         return self.replace(movement=movement)
 
-    def init(self, domain: ConvexSet, x: Array, t: int) -> GuardState:
+    def init(self, domain: ConvexSet, x: Array, t: int, within: LimitedSet | None = None) -> GuardState:
         """Make the state before any move.
 
         Parameters
@@ -147,16 +149,40 @@ class Guards(Config):
             The learner's point.
         t : int
             The round from which on the point is played.
+        within : LimitedSet, optional
+            The limits of that round, as :meth:`suit_limits` returns them.
 
         Returns
         -------
         GuardState
             The point played, and since when.
         """
-        return GuardState(self._aim(domain, x), t)
+        return GuardState(self._aim(domain, x, within), t)
 
-    def _aim(self, domain: ConvexSet, target: Array) -> Array:
+    def suit_limits(self, within: LimitedSet) -> LimitedSet:
+        """Suit limits to the points that are played: where these are integers, limits are, too.
+
+        Parameters
+        ----------
+        within : LimitedSet
+            The limits of some rounds.
+
+        Returns
+        -------
+        LimitedSet
+            The limits for :meth:`init` and :meth:`step`.
+
+        Raises
+        ------
+        ValueError
+            If a round has no point with integers.
+        """
+        return within.to_integers() if self.integers else within
+
+    def _aim(self, domain: ConvexSet, target: Array, within: LimitedSet | None) -> Array:
         """Return the point to play for a learner that wants ``target``, before holds and budgets."""
+        if within is not None:
+            target = within.keep(target[None])[0]
         return domain.nearest_whole(target) if self.integers else target.copy()
 
     def admit(self, g: Array, hint: Array | None) -> None:
@@ -210,7 +236,13 @@ class Guards(Config):
         return short, guess, short is not g or guess is not hint
 
     def step(
-        self, state: GuardState, domain: ConvexSet, target: Array, t: int, clip: bool = False
+        self,
+        state: GuardState,
+        domain: ConvexSet,
+        target: Array,
+        t: int,
+        clip: bool = False,
+        within: LimitedSet | None = None,
     ) -> GuardState:
         """Choose the point of round ``t``.
 
@@ -226,20 +258,27 @@ class Guards(Config):
             The round.
         clip : bool, optional
             Whether the gradient was clipped, which counts as a guard that acted. Default: False.
+        within : LimitedSet, optional
+            The limits of round ``t``, as :meth:`suit_limits` returns them. Default: none.
 
         Returns
         -------
         GuardState
             The point to play, what the move costs, and which guards acted.
         """
-        goal = self._aim(domain, target)
+        goal = self._aim(domain, target, within)
         acted = []
         if clip:
             acted.append("clip")
-        if not np.array_equal(goal, target):
+        if self.integers and not np.array_equal(goal, target):
             acted.append("integers")
         x, stopped = self._follow(state, domain, goal, t)
         acted += stopped
+        if within is not None:
+            allowed = self._aim(domain, x, within)
+            if not (within.allows(target[None]).all() and np.array_equal(allowed, x)):
+                acted.append("limits")
+            x = allowed
         price = self._price(x - state.x)
         since = state.since if np.array_equal(x, state.x) else t
         return GuardState(x, since, state.paid + price, state.frozen, price, ", ".join(acted))

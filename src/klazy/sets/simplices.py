@@ -14,7 +14,15 @@ from klazy.kernels import codes
 from klazy.sets.base import ConvexSet
 from klazy.sets.halfspaces import HalfSpaces, bound_by, join, sum_to
 from klazy.sets.separable import Separable, share_total
-from klazy.sets.totals import capped_part, round_to_total, share_units, simplex_part, vertex_margin
+from klazy.sets.totals import (
+    capped_part,
+    fill,
+    fill_cheapest,
+    round_to_total,
+    share_units,
+    simplex_part,
+    vertex_margin,
+)
 
 
 class _Shares(ConvexSet):
@@ -242,7 +250,7 @@ class CappedSimplex(_Shares):
         low, high = self._bounds
         widest = np.sort(high - low)[::-1]
         moved = 2.0 * min(self.total - low.sum(), high.sum() - self.total)
-        return float(np.sqrt(widest @ _fill(widest, moved)))
+        return float(np.sqrt(widest @ fill(widest, moved)))
 
     def _share_out(self, y: Array) -> Array:
         return capped_part(y, self.total, *self._bounds)
@@ -269,12 +277,7 @@ class CappedSimplex(_Shares):
         return u
 
     def lowest(self, g: Array) -> Array:
-        low, high = self._bounds
-        cheapest = np.argsort(g, axis=-1, kind="stable")  # ties are broken alike on every CPU
-        filled = _fill((high - low)[cheapest], self.total - low.sum())
-        above = np.empty_like(g)
-        np.put_along_axis(above, cheapest, filled, axis=-1)
-        return above + low
+        return fill_cheapest(g, self.total, *self._bounds)
 
     def violation(self, x: Array) -> Array:
         low, high = self._bounds
@@ -291,9 +294,3 @@ class CappedSimplex(_Shares):
 
     def parameters(self) -> Array:
         return np.concatenate(([self.total], *self._bounds))
-
-
-def _fill(room: Array, amount: float) -> Array:
-    """Pour ``amount`` into the coordinates in order, as much into each as it has room for."""
-    before = np.cumsum(room, axis=-1) - room
-    return np.clip(amount - before, 0.0, room)

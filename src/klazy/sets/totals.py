@@ -45,7 +45,7 @@ def vertex_margin(v: Array, total: float) -> Array:
     return np.maximum((lead - total) / np.sqrt(2.0), 0.0)
 
 
-def capped_part(v: Array, total: float, floor: Array, cap: Array) -> Array:
+def capped_part(v: Array, total: Array | float, floor: Array, cap: Array) -> Array:
     r"""Project ``v`` onto :math:`\{floor \le x \le cap, \sum_i x_i = total\}`: :math:`clip(v - \theta)`.
 
     Solved around the largest entry, then around one that is between its bounds, until that is the same one: only
@@ -67,8 +67,24 @@ def capped_part(v: Array, total: float, floor: Array, cap: Array) -> Array:
     return np.clip(z, floor, cap)
 
 
+def fill(room: Array, amount: Array | float) -> Array:
+    """Pour ``amount`` into the coordinates in order, as much into each as it has room for."""
+    before = np.cumsum(room, axis=-1) - room
+    return np.clip(amount - before, 0.0, room)
+
+
+def fill_cheapest(g: Array, total: Array | float, floor: Array, cap: Array) -> Array:
+    r"""Minimise :math:`\langle g, x \rangle` on :math:`\{floor \le x \le cap, \sum_i x_i = total\}`."""
+    cheapest = np.argsort(g, axis=-1, kind="stable")  # ties are broken alike on every CPU
+    room = np.take_along_axis(np.broadcast_to(cap - floor, g.shape), cheapest, axis=-1)
+    filled = fill(room, total - floor.sum(axis=-1, keepdims=True))
+    above = np.empty_like(g)
+    np.put_along_axis(above, cheapest, filled, axis=-1)
+    return above + floor
+
+
 def _bracketed_theta(
-    v: Array, total: float, floor: Array, cap: Array, guess: Array | float = np.nan
+    v: Array, total: Array | float, floor: Array, cap: Array, guess: Array | float = np.nan
 ) -> Array:
     """Solve by Newton steps ``sum clip(v - theta, floor, cap) = total``, which decreases in theta but is not convex.
 

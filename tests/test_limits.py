@@ -1,0 +1,354 @@
+"""Limits by round: kept by every learner, charged as played, no effect where they are open; optima under the same limits."""
+
+import itertools
+from typing import Any
+
+import cvxpy as cp
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import klazy as kl
+from cases import BANDITS, EVERY_LEARNER, MOVEMENTS, costs_of, gradients
+from klazy.base.checks import Array, InvalidInput
+from klazy.hindsight import offline_optimum
+from klazy.sets.limits import MANY_ROUNDS, LimitedSet
+from test_comparators import stated_cost, stated_movement
+from test_sets import constraints
+
+T = 12
+SETS = [
+    kl.Box([-1.0, 0.0, 0.5], [1.0, 0.5, 2.0]),
+    kl.Simplex(3),
+    kl.CappedSimplex(3, 1.0, [0.6, 0.7, 0.9], 0.05),
+    kl.Product([kl.Simplex(2, 2.0), kl.Box(-1.0, 1.0)]),
+]
+LEARNERS = {name: make for name, make in EVERY_LEARNER.items() if name not in BANDITS}
+FAMILIES = ["LinearCosts", "QuadraticCosts", "PinballCosts", "LogWealthCosts"]
+seeds = st.integers(0, 2**16)
+
+
+def some_limits(domain: kl.types.ConvexSet, seed: int, n: int = T) -> tuple[Array, Array]:
+    """Limits of every round, some open and some an outage, around a point of the set, so that no round is without a point."""
+    rng = np.random.default_rng(seed)
+    inside = domain.project(rng.normal(scale=2.0, size=(n, domain.dim)))
+    lower = np.where(rng.random(inside.shape) < 0.5, inside - rng.exponential(0.1, inside.shape), -np.inf)
+    upper = np.where(rng.random(inside.shape) < 0.5, inside + rng.exponential(0.1, inside.shape), np.inf)
+    return lower, np.where(rng.random(inside.shape) < 0.1, inside, upper)
+
+
+def is_within(x: Array, limits: tuple[Array, Array], domain: kl.types.ConvexSet) -> bool:
+    lower, upper = limits
+    return bool((x >= lower).all() and (x <= upper).all() and domain.contains(x))
+
+
+def charge(costs: Any, movement: Any, x: Array, x0: Array | None = None) -> tuple[float, float]:
+    return float(costs.values(x).sum()), float(movement.paid(x, x0).sum())
+
+
+def nearest_by_solver(domain: kl.types.ConvexSet, y: Array, low: Array, high: Array) -> Array:
+    x = cp.Variable(domain.dim)
+    is_low, is_high = np.isfinite(low), np.isfinite(high)
+    inside = [*constraints(domain, x), x[is_low] >= low[is_low], x[is_high] <= high[is_high]]
+    cp.Problem(cp.Minimize(cp.sum_squares(x - y)), inside).solve(solver=cp.CLARABEL)
+    assert x.value is not None
+    return x.value
+
+
+@pytest.mark.parametrize("domain", SETS, ids=repr)
+@given(seed=seeds)
+def test_points_outside_go_to_the_nearest_point_inside_and_others_stay(domain, seed):
+    limits = some_limits(domain, seed, 3)
+    y = np.random.default_rng(seed + 1).normal(scale=2.0, size=(3, 3))
+    known = LimitedSet(domain, *limits)
+    found = known.nearest(y)
+    for t in range(3):
+        wanted = nearest_by_solver(domain, y[t], limits[0][t], limits[1][t])
+        np.testing.assert_allclose(found[t], wanted, atol=1e-4)  # what the solver is exact to
+    np.testing.assert_allclose(known.nearest(found), found, atol=1e-12)
+    assert np.array_equal(known.keep(found), found)
+    g = gradients(seed, 3, 3)
+    least = np.vecdot(g, known.lowest(g))
+    assert (least <= np.vecdot(g, found) + 1e-12).all()
+    assert is_within(known.lowest(g), (limits[0] - 1e-12, limits[1] + 1e-12), domain)
+
+
+@pytest.mark.parametrize("domain", SETS, ids=repr)
+def test_the_kernel_finds_the_same_points(domain):
+    n = MANY_ROUNDS
+    known = LimitedSet(domain, *some_limits(domain, 1, n))
+    y = np.random.default_rng(2).normal(scale=2.0, size=(n, 3))
+    halves = [known.select(slice(0, n // 2)), known.select(slice(n // 2, n))]
+    apart = [half.nearest(part) for half, part in zip(halves, (y[: n // 2], y[n // 2 :]), strict=True)]
+    np.testing.assert_allclose(known.nearest(y), np.vstack(apart), atol=1e-12)
+
+
+@pytest.mark.parametrize("name", ["LinearCosts", "QuadraticCosts"])
+@pytest.mark.parametrize("domain", SETS, ids=repr)
+@pytest.mark.parametrize("make", LEARNERS.values(), ids=LEARNERS)
+def test_every_learner_keeps_the_limits_and_pays_for_what_it_plays(make, domain, name):
+    learner = make(domain, kl.Sqrt(3.0))
+    costs = costs_of(name, T, 3, 4)
+    if learner.family is not None and not learner.understands(costs.family):
+        return
+    limits = some_limits(domain, 5)
+    movement = kl.L1Movement(0.7)
+    options: dict[str, Any] = {"movement": movement, "x0": domain.start, "engine": "step"}
+    trace = kl.run(learner, costs, limits=limits, **options)
+    assert is_within(trace.x, limits, domain)
+    assert trace.totals == pytest.approx(charge(costs, movement, trace.x, domain.start), rel=1e-12)
+    assert trace.totals == pytest.approx((trace.hitting.sum(), trace.switching.sum()), rel=1e-12)
+    stays = (trace.wanted >= limits[0]).all(axis=1) & (trace.wanted <= limits[1]).all(axis=1)
+    assert np.array_equal(trace.x[stays], trace.wanted[stays])
+    assert not stays.all()
+
+    free = kl.run(learner, costs, **options)
+    if name == "LinearCosts" or learner.family is not None:
+        assert np.array_equal(trace.wanted, free.x)
+    for none in ((None, None), (-np.inf, np.full((T, 3), np.inf))):
+        still = kl.run(learner, costs, limits=none, **options)
+        assert np.array_equal(still.x, free.x)
+        assert still.totals == free.totals
+
+
+@pytest.mark.parametrize("movement", MOVEMENTS.values(), ids=MOVEMENTS)
+@pytest.mark.parametrize("domain", SETS, ids=repr)
+def test_all_engines_play_the_same_points(domain, movement):
+    limits = some_limits(domain, 6, 60)
+    costs = costs_of("LinearCosts", 60, 3, 7)
+    for learner in (kl.KLazyGD(domain, kl.Sqrt(3.0), k=3), kl.DeadBand(domain, kl.L1Movement(0.5), 2.0, 4)):
+        for x0 in (None, domain.start):
+            options: dict[str, Any] = {"movement": movement(3), "limits": limits, "x0": x0}
+            stepped = kl.run(learner, costs, engine="step", **options)
+            quick = kl.run(learner, costs, **options)
+            assert quick.engine == kl.run(learner, costs, movement=movement(3)).engine
+            np.testing.assert_allclose(quick.x, stepped.x, rtol=1e-12, atol=1e-12)
+            np.testing.assert_allclose(quick.switching, stepped.switching, rtol=1e-12, atol=1e-12)
+            assert quick.totals == pytest.approx(stepped.totals, rel=1e-12)
+            sums = kl.run(learner, costs, record="totals", **options)
+            assert sums.totals == quick.totals
+            assert not sums.kept
+
+
+def test_open_limits_change_nothing_in_compiled_runs():
+    costs = costs_of("LinearCosts", 50, 3, 1)
+    learner = kl.KLazyGD(kl.Simplex(3), 2.0, k=3)
+    free = kl.run(learner, costs, engine="compiled")
+    still = kl.run(learner, costs, engine="compiled", limits=(0.0, None))
+    assert still.totals == free.totals
+    assert np.array_equal(still.x, free.x)
+
+
+def test_an_outage_moves_the_load_at_once_and_charges_for_it_whatever_the_guards_say():
+    upper = np.ones((4, 2))
+    upper[2, 0] = 0.0
+    guards = kl.Guards(hold=10, up=0.1, total=0.01)
+    for limited in (None, guards):
+        trace = kl.run(kl.Fixed(kl.Simplex(2)), np.ones((4, 2)), limits=(None, upper), guards=limited)
+        assert trace.x[:3].tolist() == [[0.5, 0.5], [0.5, 0.5], [0.0, 1.0]]
+        assert trace.switching[:3].tolist() == [0.0, 0.0, 0.5]
+    # The guards still hold where the limits demand nothing: here they stop the way back.
+    assert trace.x[3].tolist() == [0.0, 1.0]
+
+
+def test_integers_stay_integers_within_limits():
+    domain = kl.Simplex(3, 7)
+    upper = np.full((20, 3), np.inf)
+    upper[5:9, 0] = 1.7
+    upper[12:, 2] = 0.0
+    learner = kl.GD(domain, 0.5)
+    trace = kl.run(learner, gradients(3, 20, 3), limits=(None, upper), guards=kl.Guards(integers=True))
+    assert np.array_equal(trace.x, np.rint(trace.x))
+    assert is_within(trace.x, (np.zeros((20, 3)), upper), domain)
+    narrow = [[7.0] * 3, [2.4, 2.4, 2.9], [7.0] * 3]
+    with pytest.raises(
+        InvalidInput, match=r"limits of round 2: the upper limits add up to 6, below the total of 7\."
+    ):
+        kl.run(learner, gradients(3, 3, 3), limits=(None, narrow), guards=kl.Guards(integers=True))
+
+
+@pytest.mark.parametrize(
+    ("domain", "limits", "message"),
+    [
+        (kl.Simplex(2), 3.0, r"limits must be \(lower, upper\), got 3\.0\."),
+        (kl.Simplex(2), (None, [0.3, np.nan]), r"limits\[1\] must not contain NaN\. Use inf where there is no limit\."),
+        (kl.Simplex(2), (None, [0.3] * 3), r"limits\[1\] must be a number, one per coordinate \(2,\), or one row per round"),
+        (
+            kl.Simplex(2),
+            (None, [[1, 1], [1, 1], [0.5, 0.4]]),
+            r"within the limits of round 3: the upper limits add up to 0\.9, below the total of 1\.",
+        ),
+        (kl.Simplex(2), ([0.6, 0.5], None), r"of round 1: the lower limits add up to 1\.1, above the total of 1\."),
+        (
+            kl.Box([0.0, 0.0], [2.0, 2.0]),
+            ([0.0, 1.0], [[2, 2], [2, 0.5], [2, 2]]),
+            r"of round 2: coordinate 1 must be at least 1 and at most 0\.5\.",
+        ),
+        (kl.L2Ball(2), (0.0, 1.0), "Limits by round are for a Box, Simplex, CappedSimplex, or a Product of these, got L2Ball"),
+    ],
+)  # fmt: skip
+def test_limits_that_do_not_fit_are_refused(domain, limits, message):
+    with pytest.raises(InvalidInput, match=message):
+        kl.run(kl.GD(domain, 1.0), np.ones((3, 2)), limits=limits)
+
+
+def test_runs_that_have_no_limits_say_so():
+    domain = kl.Box([0.0, 0.0], [1.0, 1.0])
+    learner = kl.GD(domain, 1.0)
+    costs = costs_of("QuadraticCosts", 5, 2, 0)
+    with pytest.raises(
+        InvalidInput, match="engine='compiled' does not know limits with costs whose gradient"
+    ):
+        kl.run(learner, costs, limits=(None, 0.5), engine="compiled")
+    with pytest.raises(InvalidInput, match="run has no limits for delays"):
+        kl.run(kl.contrib.Delayed(learner), costs, limits=(None, 0.5), delays=1)
+    with pytest.raises(InvalidInput, match="record='experts' is for runs without limits"):
+        kl.run(kl.SAder([learner], 0.3), costs, limits=(None, 0.5), record="experts")
+    trace = kl.run(learner, costs, limits=(None, 0.5))
+    assert trace.learner == f"{learner!r} within limits by round"
+    with pytest.raises(InvalidInput, match="trace must be of a run without limits"):
+        kl.theory.certify(trace, trace.x)
+
+
+# ---- optima
+
+
+def conic(
+    costs: Any, domain: kl.types.ConvexSet, movement: Any, limits: tuple[Array, Array], x0: Any
+) -> float:
+    """The optimum within limits by Clarabel."""
+    x, weights = cp.Variable((costs.T, costs.dim)), np.full(costs.T, movement.weights(costs.T))
+    terms = [stated_cost(costs, t, x[t]) for t in range(costs.T)]
+    terms += [stated_movement(movement, weights[t], x[t] - x[t - 1]) for t in range(1, costs.T)]
+    terms += [] if x0 is None else [stated_movement(movement, weights[0], x[0] - x0)]
+    inside = [c for t in range(costs.T) for c in constraints(domain, x[t])]
+    for t, i in np.argwhere(np.isfinite(limits[0])):
+        inside.append(x[t, i] >= limits[0][t, i])
+    for t, i in np.argwhere(np.isfinite(limits[1])):
+        inside.append(x[t, i] <= limits[1][t, i])
+    return float(cp.Problem(cp.Minimize(sum(terms)), inside).solve(solver=cp.CLARABEL))  # pyright: ignore[reportArgumentType]
+
+
+def make_costs(name: str, domain: kl.types.ConvexSet, seed: int, n: int = T) -> Any:
+    """Costs of this name; for log-wealth, whose points must be above zero, None on other sets."""
+    if name == "LogWealthCosts" and not isinstance(domain, kl.Simplex | kl.CappedSimplex):
+        return None
+    return costs_of(name, n, 3, seed)
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+@pytest.mark.parametrize("stands", [False, True])
+@pytest.mark.parametrize("domain", SETS, ids=repr)
+def test_the_optimum_is_that_of_a_conic_solver(domain, stands, name):
+    costs = make_costs(name, domain, 8)
+    if costs is None:
+        return
+    limits = some_limits(domain, 9)
+    x0 = domain.start if stands else None
+    for movement in (
+        kl.L1Movement(0.3),
+        kl.L2Movement(np.linspace(0.0, 1.0, T)),
+        kl.contrib.SquaredMovement(0.7),
+        kl.contrib.MahalanobisMovement(0.5, A=[[1.0, 0.9, 0.0], [0.9, 1.0, 0.0], [0.0, 0.0, 0.2]]),
+    ):
+        found = offline_optimum(costs, domain, movement, x0=x0, limits=limits, gap=1e-6)
+        value = conic(costs, domain, movement, limits, x0)
+        assert found.cost == pytest.approx(value, rel=1e-5, abs=1e-5)  # ten times the gap
+        assert found.lower_bound <= value + 1e-6 * (1.0 + abs(value))
+        assert is_within(found.u, (limits[0] - 1e-12, limits[1] + 1e-12), domain)
+        assert found.cost == pytest.approx(sum(charge(costs, movement, found.u, x0)), rel=1e-12)
+
+
+def test_cutting_planes_find_the_same_optimum():
+    domain = SETS[2]
+    curved = costs_of("QuadraticCosts", T, 3, 6)
+    plain = kl.CallableCosts(T, 3, curved.value, curved.subgradient)
+    limits = some_limits(domain, 10)
+    for movement in (kl.TVMovement(0.3), kl.L2Movement(0.3)):
+        found = offline_optimum(plain, domain, movement, limits=limits, gap=1e-4)
+        split = offline_optimum(curved, domain, movement, limits=limits, gap=1e-6)
+        assert found.method == "cutting planes"
+        assert found.lower_bound <= split.cost
+        assert found.cost == pytest.approx(split.cost, rel=3e-4)
+        assert is_within(found.u, (limits[0] - 1e-9, limits[1] + 1e-9), domain)
+
+
+def test_integers_within_limits_are_the_cheapest_of_all_sequences():
+    rng = np.random.default_rng(11)
+    costs = kl.PinballCosts(rng.uniform(0.0, 3.0, (5, 1)), 2.0)
+    upper = np.array([[3.0], [1.4], [3.0], [0.0], [3.0]])
+    lower = np.array([[0.0], [0.0], [1.2], [0.0], [0.0]])
+    found = offline_optimum(costs, kl.Box(0, 3), kl.L1Movement(0.4), integers=True, limits=(lower, upper))
+    least = np.inf
+    for path in itertools.product(range(4), repeat=5):
+        u = np.array(path, dtype=float)[:, None]
+        if (u >= lower).all() and (u <= upper).all():
+            least = min(least, sum(charge(costs, kl.L1Movement(0.4), u)))
+    assert found.cost == pytest.approx(least, rel=1e-12)
+    assert found.method == "whole numbers"
+    shares = offline_optimum(
+        gradients(3, 6, 3),
+        kl.Simplex(3, 5),
+        kl.TVMovement(0.2),
+        integers=True,
+        limits=(None, [2.5, 9.0, 9.0]),
+    )
+    assert np.array_equal(shares.u, np.rint(shares.u))
+    assert (shares.u[:, 0] <= 2.0).all()
+    assert shares.lower_bound <= shares.cost
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+@pytest.mark.parametrize("domain", SETS, ids=repr)
+def test_nobody_within_the_limits_pays_less_than_the_bound(domain, name):
+    costs = make_costs(name, domain, 12, 40)
+    if costs is None:
+        return
+    limits = some_limits(domain, 13, 40)
+    movement = kl.L1Movement(0.2)
+    best = offline_optimum(costs, domain, movement, limits=limits, gap=1e-3)
+    for make in LEARNERS.values():
+        learner = make(domain, kl.Sqrt(3.0))
+        if learner.family is None or learner.understands(costs.family):
+            trace = kl.run(learner, costs, movement=movement, limits=limits, engine="step")
+            assert best.lower_bound <= trace.totals.cost
+
+
+def test_open_limits_leave_the_optimum():
+    costs = costs_of("PinballCosts", 30, 3, 3)
+    free = offline_optimum(costs, kl.Simplex(3), "tv", gap=1e-6)
+    still = offline_optimum(costs, kl.Simplex(3), "tv", gap=1e-6, limits=(None, 1.0))
+    assert still.cost == pytest.approx(free.cost, rel=2e-6)  # twice the gap
+
+
+@pytest.mark.parametrize("domain", SETS, ids=repr)
+def test_the_frontier_within_limits_begins_at_the_shortest_path(domain):
+    costs = costs_of("QuadraticCosts", T, 3, 14)
+    limits = some_limits(domain, 15)
+    movement = kl.L1Movement(1.0)
+    curve = kl.frontier(costs, domain, movement, limits=limits)
+    x = cp.Variable((T, 3))
+    inside = [c for t in range(T) for c in constraints(domain, x[t])]
+    inside += [x[t, i] >= limits[0][t, i] for t, i in np.argwhere(np.isfinite(limits[0]))]
+    inside += [x[t, i] <= limits[1][t, i] for t, i in np.argwhere(np.isfinite(limits[1]))]
+    path = cp.sum([cp.norm1(x[t] - x[t - 1]) for t in range(1, T)])
+    shortest = float(cp.Problem(cp.Minimize(path), inside).solve(solver=cp.CLARABEL))  # pyright: ignore[reportArgumentType]
+    assert curve.path_length[0] == pytest.approx(shortest, rel=1e-2)
+    assert curve.gap <= 0.01 + 1e-9
+    longest = float(curve.path_length[-1])
+    for P in np.linspace(curve.path_length[0], longest, 4)[1:]:
+        hit = cp.sum([stated_cost(costs, t, x[t]) for t in range(T)])
+        best = float(cp.Problem(cp.Minimize(hit), [*inside, path <= P]).solve(solver=cp.CLARABEL))  # pyright: ignore[reportArgumentType]
+        lower, upper = curve.best(P)
+        slack = 1e-6 * (1.0 + abs(best))
+        assert lower - slack <= best <= upper + slack
+    assert curve.best(0.5 * curve.path_length[0])[1] == np.inf
+
+
+@pytest.mark.parametrize("options", [{"ramp": (1.0, 1.0)}, {"lead": 1}], ids=repr)
+def test_limits_do_not_go_together_with_ramps_and_leads(options):
+    with pytest.raises(
+        InvalidInput, match="Limits do not go together with a ramp, a lead or a DriftedMovement"
+    ):
+        offline_optimum(np.ones((5, 1)), kl.Box(0, 1), "l1", limits=(None, 0.5), **options)
