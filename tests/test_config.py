@@ -16,6 +16,7 @@ import yaml
 
 import klazy as kl
 from command import call_klazy
+from klazy.sources import Prometheus
 from server import find_port
 from systems import Backend, PrometheusServer, find, run
 from test_sinks import read_metrics, wait_for
@@ -128,6 +129,21 @@ class TestAPlant:
         asked = call_klazy("live", file, "--once")
         assert asked.status == 1
         assert "web has ended: " in asked.stderr
+        assert "batch: Rows taken: " in asked.stderr
+
+    def test_a_source_with_a_bug_ends_its_agent_only(self, plant, monkeypatch):
+        folder, _, _ = plant
+        read = Prometheus.read
+
+        def fail_for_one(source, since):
+            if len(source.names) == 1:
+                raise KeyError("a bug")
+            return read(source, since)
+
+        monkeypatch.setattr(Prometheus, "read", fail_for_one)
+        asked = call_klazy("live", folder / "plant.toml", "--once")
+        assert asked.status == 1
+        assert "web has ended: 'a bug'" in asked.stderr
         assert "batch: Rows taken: " in asked.stderr
 
 

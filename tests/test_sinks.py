@@ -189,12 +189,15 @@ class TestWebhook:
     def test_a_hook_that_fails_is_told_once_counted_and_loses_no_round(self, agent, tmp_path):
         rows = "a,b,c\n" + "3,1,2\n" * 20
         with Backend(lambda *_: (503, "")) as hook:
-            asked = feed(rows, agent, "--webhook", hook.url, folder=tmp_path)
+            asked = feed(rows, agent, "--webhook", f"{hook.url}/secret", folder=tmp_path)
         assert asked.status == 0
-        assert "Rows taken: 20, refused: 0" in asked.stderr
-        assert (
-            asked.stderr.count("shares: webhook failed, and is tried again with the newest decision: ") == 1
+        lines = asked.stderr.splitlines()
+        assert lines[0] == (
+            "shares: webhook failed, and is tried again with the newest decision: "
+            "127.0.0.1 answered with status 503."
         )
+        assert lines[1].startswith("Rows taken: 20, refused: 0")
+        assert len(lines) == 2
         with pytest.raises(InvalidInput, match="The webhook must be a URL, got ftp://x"):
             Webhook("ftp://x")
 

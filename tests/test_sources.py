@@ -111,6 +111,7 @@ class TestHistory:
             (("--query", "nothing"), "There are no rows since 14d. Check the query and --since."),
             ((), "--prometheus needs a query. Write --query 'sum(rate(http_requests_total[1m]))'."),
             (("--query", "load", "--step", "x"), "--step must be a length of time above zero, got x. Write 60s, 5m or 14d."),
+            (("--query", "load", "--since", "x"), "--since must be a length of time, such as 14d, or an ISO date, got x."),
             (("--query", "load", "--source", "a:b"), "Choose one of --prometheus and --source."),
         ],
     )  # fmt: skip

@@ -106,7 +106,13 @@ def read_since(text: str) -> float:
     from klazy.sources import parse_span
 
     when = read_stamp(text)
-    return time.time() - parse_span(text, "--since") if when is None else when
+    if when is not None:
+        return when
+    try:
+        return time.time() - parse_span(text, "--since")
+    except InvalidInput:
+        message = f"--since must be a length of time, such as 14d, or an ISO date, got {text}."
+        raise InvalidInput(message) from None
 
 
 def read_stamp(text: str) -> float | None:

@@ -89,9 +89,10 @@ def run_plant(context: typer.Context, file: Path) -> None:
 
         try:
             _play(unit, metrics, stopped, write)
-        except (InvalidInput, OSError) as wrong:
+        # A source of another package may fail in any way.
+        except Exception as wrong:
             failed.append(unit.name)
-            say(f"{unit.name} has ended: {wrong}", file=sys.stderr)
+            say(f"{unit.name} has ended: {str(wrong) or type(wrong).__name__}", file=sys.stderr)
 
     threads = [Thread(target=play, args=(unit,), daemon=True) for unit in units]
     with stop_between_rows() as wait:

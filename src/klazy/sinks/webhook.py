@@ -18,6 +18,10 @@ TIMESTAMP = "Klazy-Timestamp"
 ROUND_ID = "Idempotency-Key"
 
 
+class WebhookFailed(InvalidInput):
+    """Raised when a post is answered, but not taken."""
+
+
 def sign(secret: str, timestamp: str, body: bytes) -> str:
     """Compute the signature of a post; a receiver compares it with the header ``Klazy-Signature``.
 
@@ -78,6 +82,8 @@ class Webhook:
         Raises
         ------
         Exception
+            If nobody answers.
+        WebhookFailed
             If the answer is no success.
         """
         content = (decision.values, decision.status)
@@ -89,5 +95,8 @@ class Webhook:
         headers = {"Content-Type": "application/json", TIMESTAMP: now, ROUND_ID: name}
         if self._secret is not None:
             headers[SIGNATURE_HEADER] = sign(self._secret, now, body)
-        httpx.post(self._url, content=body, headers=headers, timeout=POST_SECONDS).raise_for_status()
+        answer = httpx.post(self._url, content=body, headers=headers, timeout=POST_SECONDS)
+        if not answer.is_success:
+            # Paths and queries of webhooks are often secret.
+            raise WebhookFailed(f"{answer.url.host} answered with status {answer.status_code}.")
         self._last = content
