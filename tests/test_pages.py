@@ -210,6 +210,40 @@ def test_a_page_says_when_an_agent_saves_less_than_was_promised(served, page, tm
         agent.delete("done")
 
 
+def test_a_page_compares_with_the_baseline_of_the_replay_and_marks_changes(served, page, tmp_path):
+    origin = {"fixed": 10.0, "baseline": 8.0}
+    agent = kl.Agent(kl.GD(kl.Box(0, 9), 5.0), costs=kl.Pinball(), guards=kl.Guards(), origin=origin)
+    agent.save(tmp_path / "agent.json")
+    agent = served.client().agent("compared", tmp_path / "agent.json")
+    for _ in range(5):
+        agent.observe([4.0])
+    agent.freeze("a release")
+    agent.observe([4.0])
+    kl.Agent.open(served.file, name="compared", guards=kl.Guards(per_round=2.0)).close()
+    page.goto(f"{served.url}/page/compared")
+    # Never moving from zero would have cost 24, and the baseline 8 / 10 of that.
+    saved = format_amount(24.0 * 0.8 - agent.hitting - agent.switching)
+    facts = dict(zip(page.locator("dt").all_inner_texts(), page.locator("dd").all_inner_texts(), strict=True))
+    assert facts["saved against the baseline, estimated"] == saved
+    events = page.inner_text("#events")
+    assert "a release" in events
+    assert "Guards(per_round=2.0" in events
+    chart = json.loads(page.locator("#chart-decisions script").text_content())
+    assert [mark["name"] for mark in chart["marks"]] == ["freeze"]
+    agent.delete("done")
+
+
+def test_what_is_nothing_next_to_the_largest_is_written_as_zero(served, page):
+    agent = served.client().agent(
+        "tiny", kl.GD(kl.Box([0.0, 0.0], [9.0, 9.0]), 5.0), columns=["a", "b"], engine="step"
+    )
+    agent.update([-20.0, -1e-200])
+    page.goto(f"{served.url}/page/tiny")
+    assert page.locator("#now .huge").all_inner_texts() == ["4", "0"]
+    assert "e-2" not in page.inner_text("main")
+    agent.delete("done")
+
+
 def test_scripts_come_from_the_service_alone_and_none_is_within_a_page(served):
     headers = httpx.get(served.url + "/klazy.js").headers
     assert headers["content-type"].startswith("text/javascript")

@@ -50,7 +50,7 @@ def format_column(values: Sequence[float | None]) -> list[str]:
     tens = count_tens(usual / factor)
     scaled = known / factor
     most = max(0, MOST_DIGITS - 1 - tens)
-    places = max(0, DIGITS - 1 - tens)
+    places = max(0, DIGITS - 1 - tens) if len(sizes) else 0
     while places < most and _count_distinct(scaled, places) < _count_distinct(scaled, most):
         places += 1
     return ["" if value is None else f"{value / factor:.{places}f} {letter}".strip() for value in values]

@@ -33,7 +33,9 @@ def make_curves(names: Sequence[str], values: Array, style: str, label: str = "{
         others = columns[MOST_CURVES - 1 :]
         together = np.sum([column for _, column in others], axis=0)
         columns = [*columns[: MOST_CURVES - 1], (f"the other {len(others)} together", together)]
-    return [Curve(label.format(name), each, f"c{i}", style) for i, (name, each) in enumerate(columns)]
+    curves = [Curve(label.format(name), each, f"c{i}", style) for i, (name, each) in enumerate(columns)]
+    # One demand is grey, because one decision next to it has the colour.
+    return [curves[0]._replace(color="faint")] if style == "pale" and len(curves) == 1 else curves
 
 
 def make_chart(

@@ -402,7 +402,7 @@ class Leader(Learner[LeaderState]):
         N = len(self.experts)
         # Those of `auto` are dozens, and the first of them moves if it pays.
         name = "auto" if N >= AUTO_EXPERTS and isinstance(self.experts[0], Reluctant) else "Leader"
-        words = f"{name}: {N} experts"
+        words = f"{name}: {N} expert{'' if N == 1 else 's'}"
         return words if state is None else f"{words}; now follows: {self.experts[state.leader].describe()}"
 
     def describe_memory(self, state: LeaderState) -> str:

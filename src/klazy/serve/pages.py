@@ -1,5 +1,6 @@
 """Pages that show the agents, and freeze and resume them: HTML from the server, and one script that draws charts."""
 
+import json
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from time import time
@@ -15,8 +16,9 @@ from klazy.base.checks import Array, InvalidInput
 from klazy.base.html import read_static, render
 from klazy.base.svg import draw_sparkline
 from klazy.base.uplot import MOST_CURVES, PLACES, Curve, make_chart, make_curves, make_levels, round_digits
+from klazy.live.guards import Guards
 from klazy.live.inspection import NeverMoving, format_time, parse_time
-from klazy.live.records import FREEZE, RESUME, Row, parse_row, read_numbers
+from klazy.live.records import CHANGE_NAMES, FREEZE, GUARDS, RESUME, Row, parse_row, read_numbers
 from klazy.live.rows import RowSpec
 from klazy.serve.access import COOKIE, STATIC_PATHS, count_wrong_token
 from klazy.serve.problems import Problem, explain_failure
@@ -29,12 +31,15 @@ SPARK_ROUNDS = 80
 SPARK_LINES = 3
 COMPARED_ROUNDS = 500
 MAX_BARS = 12
+# A share of the largest coordinate below which one counts as zero.
+TRACE = 1e-9
+PROMISE_DIGITS = 3
 LISTED_ROUNDS = 15
 LISTED_CHANGES = 10
 LISTED_HOLDS = 5
 # Seconds between two requests of a page for news; it asks more often while older rounds are being read.
 REFRESH_SECONDS = 10
-READING_SECONDS = 1
+READING_SECONDS = 0.2
 # The ranges of charts in seconds, back from the last round. At first one is shown that has this many rounds.
 RANGES = {
     "1h": 3600.0,
@@ -191,7 +196,7 @@ def _gather_card(service: Service, name: str) -> dict[str, Any]:
     about = reader.summarize(name)
     rounds = reader.read_rounds(name, SPARK_ROUNDS)
     names = reader.read_names(name, len(about["decision"]))
-    decision = list(zip(names, about["decision"], strict=True))
+    decision = list(zip(names, _drop_traces(np.array(about["decision"])).tolist(), strict=True))
     if len(names) > SPARK_LINES:
         decision.sort(key=lambda pair: -abs(pair[1]))
     spark = ""
@@ -235,7 +240,7 @@ def _judge_state(service: Service, about: dict[str, Any], rounds: list[Row]) -> 
         if about[word]:
             return word, "red"
     if about["name"] in service.worker.lost:
-        return "went back", "red"
+        return "failed over", "red"
     if not rounds:
         return "new", "blue"
     arrived = rounds[-1].at
@@ -281,6 +286,8 @@ def _gather_agent(service: Service, name: str, asked: dict[str, str | None]) -> 
     promise = None
     if timeline.is_whole and timeline.spec.costs is not None:
         promise = find_promise(timeline.spec, np.array(len(rounds.time)))
+    if promise is not None:
+        promise = round_digits(np.array(promise), PROMISE_DIGITS)
     lost = service.worker.lost.get(name)
     saved = float(rounds.saved.sum()) if timeline.is_whole and len(rounds.time) else np.nan
     return {
@@ -296,11 +303,23 @@ def _gather_agent(service: Service, name: str, asked: dict[str, str | None]) -> 
         "played": len(rounds.time),
         "saved": None if np.isnan(saved) else saved,
         "promise": promise,
+        "baseline": _compare_baseline(timeline, rounds),
         "unit": _read_unit(timeline.spec),
         "compared": compared,
         "events": _list_events(timeline, shown),
         "rounds": _list_rounds(names, latest),
     }
+
+
+def _compare_baseline(timeline: Timeline, rounds: RoundArrays) -> float | None:
+    """Estimate what was saved against the baseline: never moving costs as many times what it would have as in the replay."""
+    origin = timeline.spec.origin or {}
+    try:
+        baseline, fixed = float(origin["baseline"]), float(origin["fixed"])
+    except (KeyError, TypeError, ValueError):
+        return None
+    saved = rounds.saved + rounds.fixed * (baseline / fixed - 1.0) if fixed > 0.0 else rounds.saved[:0]
+    return float(saved.sum()) if timeline.is_whole and len(saved) and np.isfinite(saved).all() else None
 
 
 def _read_unit(spec: RowSpec) -> str:
@@ -316,6 +335,7 @@ def _choose_range(rounds: RoundArrays) -> str:
 
 def _list_bars(timeline: Timeline, names: list[str], x: Array) -> list[tuple[str, float, float | None]]:
     """List coordinates with their values, and where these are between their limits, in per cent."""
+    x = _drop_traces(x)
     shown = np.arange(len(x))
     if len(x) > MAX_BARS:
         shown = np.sort(np.argsort(-np.abs(x), kind="stable")[:MAX_BARS])
@@ -332,7 +352,12 @@ def _list_bars(timeline: Timeline, names: list[str], x: Array) -> list[tuple[str
 def _list_charts(timeline: Timeline, names: list[str], shown: RoundArrays) -> dict[str, dict[str, Any]]:
     """Make the charts of an agent: decisions, what they saved, and what they cost."""
     unit = _read_unit(timeline.spec)
-    axis: dict[str, Any] = {"time": True, "xlabel": "time", "sync": "agent"}
+    marks = [
+        {"name": event["change"], "x": at}
+        for event in timeline.changes
+        if shown.time[0] <= (at := (parse_time(event["time"]) or 0) / 1e6) <= shown.time[-1]
+    ]
+    axis: dict[str, Any] = {"time": True, "xlabel": "time", "sync": "agent", "marks": marks[-LISTED_CHANGES:]}
     charts = {"decisions": _chart_decisions(timeline, names, shown, axis)}
     axis |= {"unit": unit, "ylabel": unit}
     if not np.isnan(shown.saved).any():
@@ -411,7 +436,7 @@ def _name_span(seconds: int) -> str:
 
 def _list_events(timeline: Timeline, shown: RoundArrays) -> list[dict[str, Any]]:
     """List freezes and other changes, and when guards last held decisions back, the latest first."""
-    events = timeline.changes[-LISTED_CHANGES:]
+    events = [_write_change(**change) for change in timeline.changes[-LISTED_CHANGES:]]
     begins = np.flatnonzero(np.diff(shown.guards, prepend=-1))
     counts = np.diff(np.append(begins, len(shown.guards)))
     held = [_list_holding(acted) for acted in timeline.guards]
@@ -425,19 +450,28 @@ def _list_events(timeline: Timeline, shown: RoundArrays) -> list[dict[str, Any]]
     return sorted(events, key=lambda event: parse_time(event["time"]) or 0, reverse=True)
 
 
+def _write_change(time: str, change: str, note: str) -> dict[str, str | None]:
+    """Write new guards as Python does, and leave other changes as they are."""
+    if change == CHANGE_NAMES[GUARDS]:
+        with suppress(InvalidInput, ValueError):
+            note = str(Guards.from_dict(json.loads(note)))
+    return {"time": time, "change": change, "note": note}
+
+
 def _list_rounds(names: list[str], rounds: list[Row]) -> list[dict[str, Any]]:
     """List the latest rounds with their time stamps, rows and next decisions, the latest first."""
     times = _find_times(rounds)
     latest = range(len(rounds) - 1, max(-1, len(rounds) - 1 - LISTED_ROUNDS), -1)
-    hitting, switching = (
-        format_column([getattr(rounds[at], cost) for at in latest]) for cost in ("hitting", "switching")
-    )
+    costs = _drop_traces(np.array([[rounds[at].hitting, rounds[at].switching] for at in latest]))
+    hitting, switching = (format_column(cost.tolist()) for cost in costs.T)
+    decisions = {at: _drop_traces(read_numbers(rounds[at].decision)) for at in latest}
+    orders = {at: np.argsort(-np.abs(x), kind="stable")[:SPARK_LINES] for at, x in decisions.items()}
     return [
         {
             "round": rounds[at].t,
             "time": format_time(float(times[at])),
-            "row": _write_values(names, parse_row(rounds[at].row or "[]").tolist()),
-            "decision": _write_values(names, read_numbers(rounds[at].decision).tolist()),
+            "row": _write_values(names, parse_row(rounds[at].row or "[]"), orders[at]),
+            "decision": _write_values(names, decisions[at], orders[at]),
             "hitting": hitting[place],
             "switching": switching[place],
             "guards": rounds[at].guards or "",
@@ -447,13 +481,20 @@ def _list_rounds(names: list[str], rounds: list[Row]) -> list[dict[str, Any]]:
     ]
 
 
-def _write_values(names: list[str], values: list[float]) -> str:
-    """Write a few values with their names."""
+def _write_values(names: list[str], values: Array, order: Any) -> str:
+    """Write the values of some coordinates with their names."""
     if len(values) == 1:
-        return format_amount(values[0])
-    pairs = [f"{name} {format_amount(value)}" for name, value in zip(names, values, strict=False)]
-    more = f", {len(values) - SPARK_LINES} more" if len(values) > SPARK_LINES else ""
-    return ", ".join(pairs[:SPARK_LINES]) + more
+        return format_amount(float(values[0]))
+    return ", ".join(f"{names[i]} {format_amount(float(values[i]), 3)}" for i in order if i < len(values))
+
+
+def _drop_traces(values: Array) -> Array:
+    """Return values with zeros for those that are nothing next to the largest.
+
+    >>> _drop_traces(np.array([1.0, 1e-280])).tolist()
+    [1.0, 0.0]
+    """
+    return np.where(np.abs(values) < TRACE * np.abs(values).max(initial=0.0), 0.0, values)
 
 
 def _list_holding(acted: str) -> list[str]:

@@ -18,7 +18,7 @@
 
   // Colours are those of the stylesheet, so that a chart follows the theme.
   const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
-  const fade = (name, share) => `color-mix(in srgb, ${colour(name)} ${100 * share}%, transparent)`;
+  const fade = (name, share, ground = "transparent") => `color-mix(in srgb, ${colour(name)} ${100 * share}%, ${ground})`;
   const make = (tag, kind, text = "") => Object.assign(document.createElement(tag), { className: kind, textContent: text });
   const findUnit = (size) => UNITS.find(([factor]) => size >= factor) || [1, ""];
 
@@ -33,7 +33,8 @@
 
   function formatTicks(_, values, __, ___, step) {
     const [factor, letter] = findUnit(Math.max(...values.map(Math.abs)));
-    const digits = Math.min(8, Math.max(0, Math.ceil(-Math.log10(step / factor) - 1e-9)));
+    const isExact = (digits) => Math.abs(((step / factor) * 10 ** digits + 0.5) % 1 - 0.5) < 1e-6;
+    const digits = [0, 1, 2, 3, 4, 5, 6, 7].find(isExact) ?? 8;
     return values.map((value) => (value ? (value / factor).toFixed(digits) + letter : "0"));
   }
 
@@ -79,7 +80,7 @@
       this.list(spec);
     }
 
-    // Shares are stacked: each line is the sum of those below it, and the largest is drawn first.
+    // Shares are stacked: each line is the sum of those below it.
     arrange(spec) {
       if (spec.points) {
         const sorted = [...spec.points].sort((a, b) => a.x - b.x);
@@ -91,8 +92,9 @@
         lines = spec.series.map((line) => {
           if (!this.hidden.has(line.name)) line.y.forEach((value, i) => (sums[i] += value));
           return [...sums];
-        }).reverse();
+        });
       }
+      lines = layer(spec).map((i) => lines[i]);
       const bands = (spec.bands || []).flatMap((band) => [band.high, band.low]);
       return [spec.x, ...lines, ...bands];
     }
@@ -100,7 +102,7 @@
     describe(spec) {
       const grid = { stroke: () => colour("line"), width: 1 };
       const axis = { stroke: () => colour("faint"), font: FONT, grid, ticks: { show: false }, labelFont: FONT, labelSize: 16, labelGap: 0 };
-      const named = spec.stacked ? [...spec.series].reverse() : spec.series || [];
+      const named = spec.series ? layer(spec).map((i) => spec.series[i]) : [];
       const bands = spec.bands || [];
       const edge = { points: { show: false }, width: 0 };
       const series = spec.points
@@ -119,7 +121,7 @@
         })),
         axes: [across, { ...axis, values: formatTicks, label: spec.ylabel || undefined, size: measureTicks }],
         scales: {
-          x: { time: !!spec.time, distr: spec.log ? 3 : 1, range: spec.points ? pad : undefined },
+          x: { time: !!spec.time, distr: spec.log ? 3 : 1, range: spec.points ? pad : hasBars(spec) ? makeRoom : undefined },
           y: { range: (_, low, high) => stretch(spec, low, high) },
         },
         tzDate: (seconds) => uPlot.tzDate(new Date(1000 * seconds), "Etc/UTC"),
@@ -151,7 +153,7 @@
       if (line.style === "step") described.paths = uPlot.paths.stepped({ align: 1 });
       if (line.style === "bar") described.paths = uPlot.paths.bars({ size: [0.8, 60] });
       if (line.style === "bar") described.fill = () => fade(line.color, 0.7);
-      if (spec.stacked) Object.assign(described, { fill: stroke, width: 0.5, paths: uPlot.paths.stepped({ align: 1 }) });
+      if (spec.stacked) Object.assign(described, { fill: () => fade(line.color, 0.75, colour("card")), width: 0.5, paths: uPlot.paths.stepped({ align: 1 }) });
       return described;
     }
 
@@ -209,6 +211,21 @@
     }
   }
 
+  // The first line is the one to see, and is drawn last; what is pale lies below all.
+  function layer(spec) {
+    const places = spec.series.map((_, i) => i).reverse();
+    const isPale = (i) => spec.series[i].style === "pale";
+    return [...places.filter(isPale), ...places.filter((i) => !isPale(i))];
+  }
+
+  const hasBars = (spec) => spec.series.some((line) => line.style === "bar");
+
+  // Half a bar is beyond its place.
+  function makeRoom({ data: [x] }, low, high) {
+    const half = x.length > 1 ? (x[x.length - 1] - x[0]) / (x.length - 1) / 2 : 1;
+    return [low - half, high + half];
+  }
+
   function measureTicks(_, values) {
     return values ? 16 + 7 * Math.max(...values.map((text) => text.length)) : 50;
   }
@@ -254,10 +271,26 @@
       ctx.stroke();
       if (name) ctx.fillText(name, bbox.left + bbox.width - 4 * ratio, y + (y < bbox.top + 20 * ratio ? 14 : -5) * ratio);
     }
+    ctx.strokeStyle = ctx.fillStyle = colour("alert");
+    ctx.textAlign = "left";
+    ctx.setLineDash([4 * ratio, 3 * ratio]);
+    // Where marks are close, the first has its name.
+    let free = -Infinity;
+    for (const { name, x } of spec.marks || []) {
+      if (x < plot.scales.x.min || x > plot.scales.x.max) continue;
+      const left = Math.round(plot.valToPos(x, "x", true));
+      ctx.beginPath();
+      ctx.moveTo(left, bbox.top);
+      ctx.lineTo(left, bbox.top + bbox.height);
+      ctx.stroke();
+      if (left < free) continue;
+      ctx.fillText(name, left + 3 * ratio, bbox.top + 10 * ratio);
+      free = left + ctx.measureText(name).width + 8 * ratio;
+    }
     ctx.restore();
   }
 
-  // A name is next to its point where it covers nothing; the pointer shows the others.
+  // A name is next to its point, above it or below, where it covers nothing; the pointer shows the others.
   function drawPoints(plot, spec) {
     const { ctx, bbox } = plot;
     const ratio = devicePixelRatio;
@@ -280,13 +313,16 @@
     // The best come first, and have their names first.
     for (const { name, x, y } of [...shown].sort((a, b) => !!b.large - !!a.large)) {
       const width = ctx.measureText(name).width;
-      const isLeft = x + width + 12 * ratio > bbox.left + bbox.width;
-      const left = isLeft ? x - width - 10 * ratio : x + 10 * ratio;
-      const box = [left, y - 7 * ratio, left + width, y + 7 * ratio];
-      if (taken.some((other) => box[0] < other[2] && box[2] > other[0] && box[1] < other[3] && box[3] > other[1])) continue;
-      taken.push(box);
+      const far = 10 * ratio, high = 16 * ratio;
+      const places = [[x + far, y], [x - width - far, y], [x - width / 2, y - high], [x - width / 2, y + high]];
+      const surround = ([left, middle]) => [left, middle - 7 * ratio, left + width, middle + 7 * ratio];
+      const isFree = (box) => inside(box[0], box[1]) && inside(box[2], box[3]) &&
+        !taken.some((other) => box[0] < other[2] && box[2] > other[0] && box[1] < other[3] && box[3] > other[1]);
+      const place = places.find((each) => isFree(surround(each)));
+      if (!place) continue;
+      taken.push(surround(place));
       ctx.fillStyle = colour("ink");
-      ctx.fillText(name, left, y);
+      ctx.fillText(name, ...place);
     }
     ctx.restore();
   }

@@ -305,7 +305,7 @@ def make_report(found: "Report", command: str) -> str:
         answer=_write_answer(found),
         verdict=judge(found),
         facts={name: _set_signs(value) for name, value in list_facts(found).items()},
-        table=write_table(found),
+        table=[_put_totals_first(row) for row in write_table(found)],
         candidates=CANDIDATES,
         folds=[_tabulate_fold(found, at) for at in range(len(found.folds))],
         pictures={name: make_svg(figure, name) for name, figure in draw_all(found)},
@@ -315,6 +315,12 @@ def make_report(found: "Report", command: str) -> str:
         command=command,
         live=_list_commands(command),
     )
+
+
+def _put_totals_first(row: dict[str, Any]) -> dict[str, Any]:
+    """Put the columns first that a narrow window should show."""
+    contender, chosen, operating, switching, total, above, moves, limit = row
+    return {name: row[name] for name in (contender, total, above, operating, switching, moves, chosen, limit)}
 
 
 def _write_answer(found: "Report") -> list[str]:

@@ -413,6 +413,8 @@ class Report(Tabular):
             "unit": self.unit,
             "promised": {"rounds": self.rounds[1], "saved": gain, "half": half},
         }
+        if self.reference.name == BASELINE:
+            origin["baseline"] = self.reference.cost
         if self.source.forecasts is not None and score.kind == FORECASTING:
             origin["forecast_for"] = NEXT_ROW if self.source.forecasts.is_early else THIS_ROW
         if self.source.time is not None:
