@@ -1042,6 +1042,8 @@ class TestExperts:
 def test_contenders_that_pay_the_same_push_nobody_off_the_picture():
     """Most of them tie with the cheapest, up to rounding; who is farther away is measured by the others."""
     hitting = {"a": 10.0, "b": 10.0, "c": 10.0 + 1e-14, "d": 11.0, "e": 12.0, "f": 90.0}
-    ax = show.draw_pareto(dict.fromkeys(hitting, 1.0), hitting).axes[0]
+    ax = show.draw_pareto(dict.fromkeys(hitting, 1.0), hitting, (1.0, 9.0)).axes[0]
+    named = [text.get_text() for text in ax.get_legend().get_texts()]
+    assert named == ["a", "b", "c", "d", "e", "optimum in hindsight"]
     assert ax.get_title() == "farther away: f"
     assert show.draw_pareto(dict.fromkeys("ab", 1.0), dict.fromkeys("ab", 2.0)).axes[0].get_title() == ""

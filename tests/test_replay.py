@@ -548,6 +548,11 @@ class TestForPapers:
         assert b"/FontFile2" in drawn  # TrueType
         assert b"/Type3" not in drawn
 
+    def test_latex_has_powers_of_ten_only_for_very_large_and_very_small_numbers(self):
+        rows = [{"cost": value} for value in (11380.3, 99999.7, 1234567.0, 0.00001234, -12.0)]
+        cells = [line.removesuffix(r" \\") for line in write_latex(rows).split("\n")[4:-3]]
+        assert cells == ["$11380$", "$100000$", r"$1.235 \cdot 10^{6}$", r"$1.234 \cdot 10^{-5}$", "$-12$"]
+
     @given(st.text(max_size=20))
     def test_latex_reads_no_cell_as_a_command(self, text):
         cell = write_latex([{"cell": text}]).split("\n")[4].removesuffix(r" \\")

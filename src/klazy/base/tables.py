@@ -12,6 +12,8 @@ from klazy.base.files import write_durably
 if TYPE_CHECKING:
     from pandas import DataFrame
 
+# Numbers from here on are written with a power of ten.
+MOST_PLAIN = 1e6
 # What LaTeX reads as commands.
 _ESCAPED = {letter: f"\\{letter}" for letter in "&%$#_{}"}
 _ESCAPED |= {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
@@ -144,7 +146,10 @@ def _format_latex(cell: Any, digits: int) -> str:
         return f"${cell}$"
     if math.isinf(cell):
         return r"$\infty$" if cell > 0.0 else r"$-\infty$"
-    mantissa, _, power = f"{cell:.{digits}g}".partition("e")
+    text = f"{cell:.{digits}g}"
+    if MOST_PLAIN > abs(cell) >= 1.0:
+        text = f"{float(text):.{max(digits, 6)}g}"
+    mantissa, _, power = text.partition("e")
     return rf"${mantissa} \cdot 10^{{{int(power)}}}$" if power else f"${mantissa}$"
 
 

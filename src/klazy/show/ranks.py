@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from klazy.base.checks import Array
-from klazy.show.replays import name_points
 from klazy.show.style import BLUE, GREY, RED, WIDE, Looks, choose_looks, draw_frame, make_axes
 
 if TYPE_CHECKING:
@@ -23,6 +22,8 @@ FARTHER = 4.0
 # Who pays no more than this share above the least cost ties with it.
 TIED_SHARE = 1e-9
 OPTIMUM = "optimum in hindsight"
+# Names in a column of the legend.
+LEGEND_ROWS = 18
 
 
 def draw_ratios(
@@ -170,6 +171,8 @@ def draw_pareto(
 ) -> "Figure":
     """Draw operating cost over switching cost of every contender, lines of equal cost, and those on the lower edge joined.
 
+    The legend begins with the contender that paid least.
+
     Parameters
     ----------
     switching : dict of str to float
@@ -194,30 +197,28 @@ def draw_pareto(
     1
     """
     figure, ax = make_axes(3.2, 0.75 * WIDE)
-    looks = dict(looks or choose_looks(switching))
+    looks = looks or choose_looks(switching)
     cost = {name: switching[name] + hitting[name] for name in switching}
     least = min(cost.values())
     apart = [each - least for each in cost.values() if each - least > TIED_SHARE * abs(least)]
     far = FARTHER * np.median(apart) if apart else np.inf
     shown = [name for name in cost if cost[name] - least <= far or name in always]
     near = {name: (switching[name], hitting[name]) for name in shown}
-    for name, point in near.items():
-        ax.plot(*point, linestyle="none", markersize=6.0, **looks[name])
+    for name in sorted(near, key=cost.__getitem__):
+        ax.plot(*near[name], linestyle="none", markersize=6.0, label=name, **looks[name])
     edge: list[tuple[float, float]] = []
     for point in sorted(near.values()):
         if not edge or point[1] < edge[-1][1]:
             edge.append(point)
     ax.plot(*np.transpose(edge), color=GREY, linewidth=0.8, zorder=0.0)
-    named = dict(near)
     if optimum is not None:
-        ax.plot(*optimum, "*", color="black", markersize=9.0)
-        named[OPTIMUM] = optimum
-        looks[OPTIMUM] = {"color": "black"}
+        ax.plot(*optimum, "*", color="black", markersize=9.0, label=OPTIMUM)
     _draw_level(ax, least)
     if len(near) < len(cost):
         ax.set_title(f"farther away: {', '.join(name for name in cost if name not in near)}", fontsize=7)
     draw_frame(ax, "switching cost", "operating cost")
-    name_points(ax, named, looks)
+    columns = -(-len(near) // LEGEND_ROWS)
+    ax.legend(fontsize=7, frameon=False, loc="upper left", bbox_to_anchor=(1.02, 1.03), ncols=columns)
     return figure
 
 

@@ -182,6 +182,7 @@ def mark_dates(ax: "Axes", x: NDArray[Any], few: bool = False) -> None:
     locator = AutoDateLocator(minticks=2, maxticks=4 if few else 9)
     ax.xaxis.set_major_locator(locator)
     ax.xaxis.set_major_formatter(ConciseDateFormatter(locator))
+    ax.xaxis.get_offset_text().set_fontsize(7)
 
 
 def name_points(ax: "Axes", points: dict[str, tuple[Any, float]], looks: Looks) -> None:

@@ -247,7 +247,8 @@ def draw_decisions(
         else:
             for i, colour in zip(shown, PALETTE, strict=False):
                 if demand is not None:
-                    ax.plot(rounds, demand[:, i], color=colour, alpha=0.35, linewidth=0.5, zorder=1.9)
+                    pale = GREY if len(names) == 1 else colour
+                    ax.plot(rounds, demand[:, i], color=pale, alpha=0.35, linewidth=0.5, zorder=1.9)
                 ax.step(rounds, x[:, i], where="post", label=names[i], color=colour, linewidth=0.8)
             if ax is not grid[0]:
                 ax.sharey(grid[0])

@@ -130,7 +130,9 @@ def _draw_pareto(found: "Report") -> "Figure":
     hitting = {score.name: score.hitting for score in found.scores}
     best = found.optimum
     optimum = None if best is None else (best.switching, best.hitting)
-    return show.draw_pareto(switching, hitting, optimum, LOOKS, (FIXED, BASELINE))
+    figure = show.draw_pareto(switching, hitting, optimum, LOOKS, (FIXED, BASELINE))
+    figure.axes[0].set(xlabel=add_unit(found, "switching cost"), ylabel=add_unit(found, "operating cost"))
+    return figure
 
 
 def _cut_periods(found: "Report") -> tuple[str, list[str], list[int]]:
