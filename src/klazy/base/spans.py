@@ -1,6 +1,7 @@
-"""Lengths of time, as people write them."""
+"""Lengths of time and dates, as people write them."""
 
 import re
+from datetime import UTC, datetime
 
 from klazy.base.checks import InvalidInput
 
@@ -38,3 +39,13 @@ def parse_span(text: str, name: str = "span") -> float:
     if not 0.0 < seconds < float("inf"):
         raise InvalidInput(f"{name} must be a length of time above zero, got {text}. Write 60s, 5m or 14d.")
     return seconds
+
+
+def parse_date(text: str) -> float:
+    """Read an ISO date, in UTC if it has no zone, as seconds since 1970; raise ValueError if it is none.
+
+    >>> parse_date("2026-03-01 00:01")
+    1772323260.0
+    """
+    when = datetime.fromisoformat(text)
+    return (when if when.tzinfo else when.replace(tzinfo=UTC)).timestamp()

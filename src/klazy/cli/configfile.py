@@ -125,7 +125,8 @@ def check(
     Example:
       klazy config check plant.toml
     """  # fmt: skip
-    from klazy.cli.plant import list_plant, open_unit
+    from klazy.cli.live import open_unit
+    from klazy.cli.plant import list_plant, open_member
     from klazy.serve.settings import Settings
 
     tables = read_file(file)
@@ -139,9 +140,9 @@ def check(
         say(f"serve: {settings.store} at {settings.host}:{settings.port}")
     if LIVE in tables and AGENTS not in tables:
         asked = make_context(commands[LIVE], tables[LIVE], "[live]")
-        say(open_unit(asked.params, is_alone=True).describe())
+        say(open_unit(asked.params).describe())
     for given in list_plant(commands[LIVE], file):
-        say(open_unit(given).describe())
+        say(open_member(given).describe())
     say(f"{file} is fine.")
 
 

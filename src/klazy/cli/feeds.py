@@ -2,11 +2,11 @@
 
 import time
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 from klazy.base.checks import InvalidInput
 from klazy.base.install import make_missing
+from klazy.base.spans import parse_date, parse_span
 from klazy.cli.terminal import option
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ def open_feed(given: Mapping[str, Any], step: float, columns: Sequence[str] = ()
                 )
         return None
     try:
-        from klazy.sources import Prometheus, open_installed_source, parse_span
+        from klazy.sources import Prometheus, open_installed_source
         from klazy.sources.prometheus import VALUE
     except ModuleNotFoundError as missing:
         raise make_missing("--prometheus", missing.name, "cli,serve") from missing
@@ -103,8 +103,6 @@ def open_feed(given: Mapping[str, Any], step: float, columns: Sequence[str] = ()
 
 def read_since(text: str) -> float:
     """Read ``--since``, a length of time before now or an ISO date, as seconds since 1970; a date without a zone is in UTC."""
-    from klazy.sources import parse_span
-
     when = read_stamp(text)
     if when is not None:
         return when
@@ -118,9 +116,6 @@ def read_since(text: str) -> float:
 def read_stamp(text: str) -> float | None:
     """Read an ISO date as seconds since 1970, in UTC if it has no zone; None if it is none."""
     try:
-        when = datetime.fromisoformat(text)
+        return parse_date(text)
     except ValueError:
         return None
-    if when.tzinfo is None:
-        when = when.replace(tzinfo=UTC)
-    return when.timestamp()

@@ -25,6 +25,8 @@ from klazy.live.inspection import format_time
 from klazy.live.rows import NEXT_ROW, THIS_ROW
 
 if TYPE_CHECKING:
+    from klazy.sinks import Sink
+    from klazy.sinks.metrics import LiveMetrics
     from klazy.sources import TimedRow
 
 # The name of the field with the time stamp of a row of a source, which is its id.
@@ -127,40 +129,69 @@ def live(
         return
     if name is not None and state is None:
         raise InvalidInput(f"--name {name} needs a store. Add --state decisions.db.")
-    sinks = outlets.open_sinks(context.params)
-    player = load_agent(agent)
-    known_as = name or agent.stem
-    if state is not None:
-        player = Agent.open(state, player, name=known_as)
-    with player, stop_between_rows() as wait:
-        origin = player.origin or {}
-        feed = feeds.open_feed(
-            context.params, origin.get("step") or feeds.STEP_SECONDS, list_row_columns(player)
-        )
-        if feed is not None and id is not None:
-            raise InvalidInput(
-                "--id is for rows of standard input; the time stamp is the id of a source's row."
-            )
-        out = outlets.Outlets(known_as, sinks, outlets.open_metrics(metrics, state, [known_as]))
-        if feed is None:
-            loop = RowLoop(
-                player, id, frozenset(ignore or ()), explain, strict, out, forecast_for=forecast_for
-            )
+    unit = open_unit(context.params)
+    if unit.feed is not None and id is not None:
+        raise InvalidInput("--id is for rows of standard input; the time stamp is the id of a source's row.")
+    with unit.open() as player, stop_between_rows() as wait:
+        opened = outlets.open_metrics(metrics, state, [unit.name])
+        if unit.feed is not None:
+            loop = unit.play(player, opened, _write_json if as_json else _CsvWriter(), wait)
         else:
-            loop = RowLoop.of_feed(player, context.params, out)
-        try:
-            if feed is None:
+            out = outlets.Outlets(unit.name, unit.sinks, opened)
+            options = (player, id, frozenset(ignore or ()), explain, strict, out)
+            loop = RowLoop(*options, forecast_for=forecast_for)
+            with loop.until_ended():
                 loop.work(sys.stdin, as_json, first, wait)
-            else:
-                write = _write_json if as_json else _CsvWriter()
-                loop.work_feed(feed, since, write, first, once, wait)
-        except Ended:
-            pass
-        finally:
-            out.close()
-            loop.sum_up()
     if loop.refused:
         raise typer.Exit(1)
+
+
+@dataclass
+class Unit:
+    """An agent, with what the options of the command open for it."""
+
+    given: Mapping[str, Any]
+    name: str
+    loaded: Agent
+    feed: feeds.Feed | None
+    sinks: "dict[str, Sink]"
+
+    def describe(self) -> str:
+        """Return a line that says what it does."""
+        columns = ", ".join(self.loaded.columns or ())
+        rows = "rows of standard input" if self.feed is None else f"a row every {self.feed.step:g} s"
+        sinks = ", ".join(self.sinks) or "none"
+        return f"{self.name}: {self.given['agent']} ({columns}); {rows}; sinks: {sinks}"
+
+    def open(self) -> Agent:
+        """Open the agent in its store, if it has one."""
+        state = self.given["state"]
+        return self.loaded if state is None else Agent.open(state, self.loaded, name=self.name)
+
+    def play(
+        self,
+        agent: Agent,
+        metrics: "LiveMetrics | None",
+        write: Callable[[dict[str, Any]], None],
+        wait: Callable[[Any], Any],
+        pause: Callable[[float], Any] = time.sleep,
+        prefix: str = "",
+    ) -> "RowLoop":
+        """Follow the source of the open agent until it is time to end."""
+        assert self.feed is not None
+        given = self.given
+        loop = RowLoop.of_feed(agent, given, outlets.Outlets(self.name, self.sinks, metrics), prefix)
+        with loop.until_ended():
+            loop.work_feed(self.feed, given["since"], write, given["first"], given["once"], wait, pause)
+        return loop
+
+
+def open_unit(given: Mapping[str, Any]) -> Unit:
+    """Open what the options of the command name, but for the store."""
+    loaded = load_agent(given["agent"])
+    step = (loaded.origin or {}).get("step") or feeds.STEP_SECONDS
+    feed = feeds.open_feed(given, step, list_row_columns(loaded))
+    return Unit(given, given["name"] or given["agent"].stem, loaded, feed, outlets.open_sinks(given))
 
 
 def load_agent(file: Path) -> Agent:
@@ -224,6 +255,17 @@ class RowLoop:
                 "row, and add --forecast-for next."
             )
         return loop
+
+    @contextmanager
+    def until_ended(self) -> Iterator[None]:
+        """Run a ``with`` block until a signal ends it, then close sinks and sum up."""
+        try:
+            yield
+        except Ended:
+            pass
+        finally:
+            self.out.close()
+            self.sum_up()
 
     def work(self, source: TextIO, as_json: bool, first: bool, wait: Callable[[Any], Any]) -> None:
         """Read and answer row after row."""

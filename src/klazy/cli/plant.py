@@ -3,7 +3,6 @@
 import json
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from threading import Event, Lock, Thread
 from typing import Any
@@ -11,33 +10,14 @@ from typing import Any
 import typer
 
 from klazy.base.checks import InvalidInput
-from klazy.cli import configfile, feeds, outlets
-from klazy.cli.live import Ended, RowLoop, list_row_columns, load_agent, stop_between_rows
+from klazy.cli import configfile, outlets
+from klazy.cli.live import Ended, Unit, open_unit, stop_between_rows
 from klazy.cli.terminal import say
-from klazy.live.agent import Agent
 
 # Seconds for agents to end the round that they are in.
 PLANT_SECONDS = 10.0
 # Seconds between two looks whether all agents have ended.
 GLANCE_SECONDS = 0.5
-
-
-@dataclass
-class Unit:
-    """An agent of a plant, with what its options open."""
-
-    given: dict[str, Any]
-    name: str
-    loaded: Agent
-    feed: feeds.Feed | None
-    sinks: dict[str, Any]
-
-    def describe(self) -> str:
-        """Return a line that says what it does."""
-        columns = ", ".join(self.loaded.columns or ())
-        rows = "rows of standard input" if self.feed is None else f"a row every {self.feed.step:g} s"
-        sinks = ", ".join(self.sinks) or "none"
-        return f"{self.name}: {self.given['agent']} ({columns}); {rows}; sinks: {sinks}"
 
 
 def list_plant(command: Any, file: Path) -> list[dict[str, Any]]:
@@ -51,35 +31,34 @@ def list_plant(command: Any, file: Path) -> list[dict[str, Any]]:
     return found
 
 
-def open_unit(given: dict[str, Any], is_alone: bool = False) -> Unit:
-    """Open what the options of an agent name, but for its store; one that is alone needs neither source nor store."""
-    name = given["name"] or given["agent"].stem
+def open_member(given: dict[str, Any]) -> Unit:
+    """Open what the options of an agent of a file name; it needs source and store."""
     try:
-        loaded = load_agent(given["agent"])
-        feed = feeds.open_feed(
-            given, (loaded.origin or {}).get("step") or feeds.STEP_SECONDS, list_row_columns(loaded)
-        )
-        if feed is None and not is_alone:
+        unit = open_unit(given)
+        if unit.feed is None:
             raise InvalidInput("An agent of a file needs a source. Add prometheus and query.")
-        if given["state"] is None and not is_alone:
+        if given["state"] is None:
             raise InvalidInput("An agent of a file needs a store. Add state.")
-        return Unit(given, name, loaded, feed, outlets.open_sinks(given))
     except InvalidInput as wrong:
-        raise InvalidInput(f"{name}: {wrong}") from None
+        raise InvalidInput(f"{given['name']}: {wrong}") from None
+    return unit
 
 
 def run_plant(context: typer.Context, file: Path) -> None:
     """Play all agents of a file until a signal comes, each in a thread of its own."""
     flags = {name: context.params[name] for name in context.params if _is_flag(context, name)}
-    units = []
-    for given in list_plant(context.command, file):
-        units.append(open_unit(given | flags))
+    units = [open_member(given | flags) for given in list_plant(context.command, file)]
     if not units:
         raise InvalidInput(f"{file} has no agents. Add a table [agents.NAME] for each.")
     metrics = _open_metrics(units)
     stopped = Event()
     printing = Lock()
     failed: list[str] = []
+
+    def wait_for(read: Callable[[], Any]) -> Any:
+        if stopped.is_set():
+            raise Ended
+        return read()
 
     def play(unit: Unit) -> None:
         def write(found: dict[str, Any]) -> None:
@@ -88,7 +67,8 @@ def run_plant(context: typer.Context, file: Path) -> None:
                 sys.stdout.flush()
 
         try:
-            _play(unit, metrics, stopped, write)
+            with unit.open() as agent:
+                unit.play(agent, metrics, write, wait_for, stopped.wait, f"{unit.name}: ")
         # A source of another package may fail in any way.
         except Exception as wrong:
             failed.append(unit.name)
@@ -127,28 +107,5 @@ def _open_metrics(units: list[Unit]) -> Any:
         )
     # The store must be there before it is read.
     for unit in units:
-        Agent.open(places.copy().pop(), unit.loaded, name=unit.name).close()
+        unit.open().close()
     return outlets.open_metrics(addresses.pop(), places.pop(), [unit.name for unit in units])
-
-
-def _play(unit: Unit, metrics: Any, stopped: Event, write: Callable[[dict[str, Any]], None]) -> None:
-    given = unit.given
-
-    def wait(read: Callable[[], Any]) -> Any:
-        if stopped.is_set():
-            raise Ended
-        return read()
-
-    assert unit.feed is not None
-    with Agent.open(given["state"], unit.loaded, name=unit.name) as agent:
-        out = outlets.Outlets(unit.name, unit.sinks, metrics)
-        loop = RowLoop.of_feed(agent, given, out, prefix=f"{unit.name}: ")
-        try:
-            loop.work_feed(
-                unit.feed, given["since"], write, given["first"], given["once"], wait, stopped.wait
-            )
-        except Ended:
-            pass
-        finally:
-            out.close()
-            loop.sum_up()

@@ -19,7 +19,7 @@ from klazy.families import Family
 from klazy.learners import Learner
 from klazy.live.guards import Guards, split_guards
 from klazy.live.records import CHANGE_NAMES, DELETE, FREEZE, RESTORE, RESUME, Record, check_id
-from klazy.live.rows import Dropped, RowSpec, check_learner
+from klazy.live.rows import COMPARED, Dropped, RowSpec, check_learner
 from klazy.live.state import IDS_REMEMBERED, AgentState, warn_of_another_machine
 from klazy.movement import Movement
 
@@ -913,8 +913,7 @@ class Agent(InStore, Controls):
 
     def __repr__(self) -> str:
         now = self._now
-        names = ("costs", "columns", "movement", "fill", "per", "lead", "delay", "forecast")
-        shown = {name: getattr(now.spec, name) or None for name in names}
+        shown = {name: getattr(now.spec, name) or None for name in COMPARED}
         if now.spec.columns is not None:
             shown["columns"] = list(now.spec.columns)
         shown["guards"] = now.guards

@@ -10,7 +10,7 @@ import numpy as np
 
 from klazy.base.checks import LARGEST, Array
 from klazy.learners import Learner
-from klazy.live.guards import Guards, GuardState
+from klazy.live.guards import Guards, GuardState, split_guards
 from klazy.sets import Box
 from klazy.theory.diagnosis import STILL
 
@@ -156,7 +156,7 @@ def _explain_slack(
 def _explain_guards(guards: Guards, guarded: GuardState) -> list[str]:
     words = []
     limits = {**guards._arguments(), "since": guarded.since}
-    acted = [_GUARD_WORDS[name].format(**limits) for name in guarded.acted.split(", ") if name]
+    acted = [_GUARD_WORDS[name].format(**limits) for name in split_guards(guarded.acted)]
     if acted:
         words.append(f"Guards acted on the last move: {'; '.join(acted)}.")
     if guarded.frozen:

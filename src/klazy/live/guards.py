@@ -373,7 +373,7 @@ def _check_limit(limit: ArrayLike | None, name: str) -> float | Array | None:
     return limits if limits.ndim else float(limits)
 
 
-def split_guards(acted: str, frozen: bool) -> tuple[str, ...]:
+def split_guards(acted: str, frozen: bool = False) -> tuple[str, ...]:
     """Return the guards that acted, with ``"frozen"`` if the decision is.
 
     >>> split_guards("per_round, total", True)

@@ -124,6 +124,14 @@ def summarize(store: Store, agent: AgentRow) -> dict[str, Any]:
 
 # Many agents are alike, and it takes long to build a large learner.
 @lru_cache(256)
+def read_spec(configuration: str) -> tuple[Learner[Any], RowSpec]:
+    """Return the learner of a configuration, and the costs and the names of its rows."""
+    about = json.loads(configuration)
+    learner = Learner.from_dict(about["learner"])
+    return learner, RowSpec.from_dict(learner, about)
+
+
+@lru_cache(256)
 def _read_configuration(configuration: str) -> tuple[Learner[Any] | str, str]:
     """Return the engine and the learner, or why that is not known here: it must not hide the other agents."""
     found = json.loads(configuration)
@@ -195,21 +203,20 @@ class NeverMoving:
         return self._family.value(rows, x), self._movement.weight * self._movement.distance(back)
 
 
-def find_first_decision(store: Store, agent: int) -> Array | None:
-    """Return the decision with which an agent began; None if its first rounds are not in the store."""
-    first = store.read_snapshots(agent, "ORDER BY key LIMIT 1")[0]
-    if first.n > 0 or first.hitting != 0.0:
+def find_never_moving(store: Store, agent: AgentRow) -> NeverMoving | None:
+    """Return what never moving pays, from an agent's first round on; None if that is not in the store, or rows cost nothing."""
+    learner, spec = read_spec(agent.configuration)
+    first = store.read_snapshots(agent.id, "ORDER BY key LIMIT 1")[0]
+    if spec.costs is None or first.n > 0 or first.hitting != 0.0:
         return None
-    return _read_first_point(json.loads(first.about))
+    return NeverMoving(learner, spec, _read_first_point(json.loads(first.about)))
 
 
 class Tally(Ledger):
     """A ledger that is kept up to date, and knows what never moving would have paid."""
 
     def __init__(self, store: Store, agent: AgentRow) -> None:
-        about = json.loads(agent.configuration)
-        self._learner = Learner.from_dict(about["learner"])
-        self._spec = RowSpec.from_dict(self._learner, about)
+        self._spec = read_spec(agent.configuration)[1]
         self._begin(store, agent)
 
     def _begin(self, store: Store, agent: AgentRow) -> None:
@@ -217,11 +224,8 @@ class Tally(Ledger):
         super().__init__(agent, snapshot, json.loads(snapshot.about))
         # The number and the checksum of the last record that was read.
         self._seen: tuple[int, int] | None = None
-        self._fixed: NeverMoving | None = None
+        self._fixed = find_never_moving(store, agent)
         self._fixed_n = 0
-        first = find_first_decision(store, agent.id)
-        if self.knows_costs and first is not None:
-            self._fixed = NeverMoving(self._learner, self._spec, first)
 
     @property
     def decision(self) -> dict[str, float]:
@@ -250,12 +254,9 @@ class Tally(Ledger):
         """Read the records that are new."""
         agent = self.agent.id
         last = store.find_last_record(agent)
-        if self._seen not in (None, last):
-            number, checksum = self._seen
-            key = agent << records.AGENT_SHIFT | number
-            if store.find_checksums([key]).get(key) != checksum:
-                # The store was restored from a backup.
-                self._begin(store, self.agent)
+        if self._seen not in (None, last) and not store.still_has(agent, self._seen):
+            # The store was restored from a backup.
+            self._begin(store, self.agent)
         for row in store.read_records(agent, self.n):
             self.add(row)
         self._seen = last

@@ -21,7 +21,7 @@ NEXT_ROW = "next"
 # What :meth:`RowSpec.build` takes.
 GIVEN = ("costs", "columns", "movement", "origin", "fill", "per", "lead", "delay", "forecast")
 # What an agent that is opened again must have in common with its arguments; an origin is only a note.
-_COMPARED = ("costs", "columns", "movement", "fill", "per", "lead", "delay", "forecast")
+COMPARED = tuple(name for name in GIVEN if name != "origin")
 _NAMES_SHOWN = 5
 
 
@@ -125,7 +125,7 @@ class RowSpec:
 
     def find_difference(self, other: "RowSpec", given: Mapping[str, Any]) -> tuple[str, Any, Any] | None:
         """Return the first argument in ``given`` that differs in ``other``, with its value here and the given one."""
-        for name in _COMPARED:
+        for name in COMPARED:
             here = getattr(self, name)
             is_same = here == getattr(other, name)
             if name == "columns":

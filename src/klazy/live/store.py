@@ -463,6 +463,11 @@ class Store(ABC):
             return records.find_number(key), checksum
         return None
 
+    def still_has(self, agent: int, seen: tuple[int, int]) -> bool:
+        """Return True if a record is there with the number and the checksum that were ``seen``; a backup may lack it."""
+        key = agent << records.AGENT_SHIFT | seen[0]
+        return self.find_checksums([key]).get(key) == seen[1]
+
     def find_changes(self, agent: int, most: int) -> list[records.Row]:
         """Return the latest records that are not rounds, the latest first."""
         condition = f"{_WITHIN} AND kind > {records.HINTED} AND kind <> {records.KNOWN} ORDER BY key DESC LIMIT {int(most)}"

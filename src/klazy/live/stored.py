@@ -283,8 +283,7 @@ class StoredAgent(StoredAgents):
         """Return True if the store still has what this agent has seen; a database may be restored under it."""
         if self.last is None:
             return snapshot.n == self.n
-        key = self.key - 1
-        return self.store.find_checksums([key]).get(key) == self.last
+        return self.store.still_has(self.agent.id, (self.n - 1, self.last))
 
     def begin(self, snapshot: records.Snapshot, rows: Sequence[records.Row]) -> Sequence[records.Row]:
         """Begin with the state of a snapshot; return the records after it.

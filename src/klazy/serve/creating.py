@@ -12,7 +12,7 @@ from klazy.learners import Learner
 from klazy.learners.base import count_numbers
 from klazy.live.agent import add_checksum, verify_checksum
 from klazy.live.guards import Guards
-from klazy.live.rows import RowSpec
+from klazy.live.rows import GIVEN, RowSpec
 from klazy.live.state import AgentState
 from klazy.live.stored import check_name
 from klazy.movement import Movement
@@ -41,15 +41,13 @@ def build_state(about: dict[str, Any], limits: Settings) -> AgentState:
             "learner or agent is required: learner.to_dict(), or the file that Agent.save wrote."
         )
     learner = _build_learner(about, limits)
-    parts = {}
+    given = {name: about.get(name) for name in (*GIVEN, "guards")}
     for name, kind in _CONFIGS.items():
-        value = about.get(name)
         # A movement may also be given by its short name.
-        parts[name] = _build(kind, value) if isinstance(value, dict) else value
-    plain = ("columns", "origin", "fill", "per", "lead", "delay", "forecast")
-    given = {name: about.get(name) for name in plain}
-    spec = RowSpec.build(learner, costs=parts["costs"], movement=parts["movement"], **given)
-    return AgentState(learner, about["engine"], None, parts["guards"], spec)
+        if isinstance(given[name], dict):
+            given[name] = _build(kind, given[name])
+    guards = given.pop("guards")
+    return AgentState(learner, about["engine"], None, guards, RowSpec.build(learner, **given))
 
 
 def _rebuild_saved(about: dict[str, Any], limits: Settings) -> AgentState:

@@ -5,15 +5,15 @@ from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any
 
-from prometheus_client import CollectorRegistry, Counter, Histogram, disable_created_metrics, generate_latest
+from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
 from prometheus_client.multiprocess import MultiProcessCollector
 
+from klazy.live.guards import split_guards
 from klazy.live.inspection import Tally
 from klazy.serve.settings import METRICS_FOLDER
 from klazy.serve.worker import RoundResult
 from klazy.sinks.metrics import Latest, make_families
 
-disable_created_metrics()
 COUNTERS = {
     "rounds": ("Rounds ended by this service.", ["agent"]),
     "repeated": ("Rounds delivered again and not played.", ["agent"]),
@@ -46,9 +46,8 @@ class Metrics:
             return
         self._counters["rounds"].labels(agent).inc()
         self._counters["movement_paid"].labels(agent).inc(played.moved)
-        if played.guards:
-            for guard in played.guards.split(", "):
-                self._counters["guards_binding"].labels(agent, guard).inc()
+        for guard in split_guards(played.guards):
+            self._counters["guards_binding"].labels(agent, guard).inc()
 
     def count_loss(self, agent: str) -> None:
         """Count an agent whose acknowledged rounds are gone."""

@@ -16,7 +16,7 @@ from klazy.base.checks import Array, InvalidInput
 from klazy.base.html import read_static, render
 from klazy.base.svg import draw_sparkline
 from klazy.base.uplot import MOST_CURVES, PLACES, Curve, make_chart, make_curves, make_levels, round_digits
-from klazy.live.guards import Guards
+from klazy.live.guards import Guards, split_guards
 from klazy.live.inspection import NeverMoving, format_time, parse_time
 from klazy.live.records import CHANGE_NAMES, FREEZE, GUARDS, RESUME, Row, parse_row, read_numbers
 from klazy.live.rows import RowSpec
@@ -499,4 +499,4 @@ def _drop_traces(values: Array) -> Array:
 
 def _list_holding(acted: str) -> list[str]:
     """Return which of the guards that acted hold a decision back, apart from a freeze, which is an event of its own."""
-    return [guard for guard in acted.split(", ") if guard and guard not in (*SHAPING, "frozen")]
+    return [guard for guard in split_guards(acted) if guard not in (*SHAPING, "frozen")]

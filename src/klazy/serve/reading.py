@@ -4,7 +4,6 @@ import asyncio
 import json
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from functools import lru_cache
 from threading import Lock
 from time import monotonic
 from typing import Any, NamedTuple, TypeVar
@@ -17,7 +16,7 @@ from klazy.hindsight import best_fixed
 from klazy.hindsight.offline import find_best
 from klazy.hindsight.optimum import GapNotReached
 from klazy.learners import Learner
-from klazy.live.inspection import describe_round, format_time, summarize
+from klazy.live.inspection import describe_round, format_time, read_spec, summarize
 from klazy.live.records import CHANGE_NAMES, AgentRow, Row, parse_row
 from klazy.live.rows import RowSpec
 from klazy.live.store import Store
@@ -92,7 +91,7 @@ class Reader:
 
     def read_spec(self, name: str) -> tuple[Learner[Any], RowSpec]:
         """Return an agent's learner, and the costs and the names of its rows."""
-        return _build_spec(self.read_agent(name, lambda _, agent: agent.configuration))
+        return read_spec(self.read_agent(name, lambda _, agent: agent.configuration))
 
     def list_page(
         self, grant: Grant, after: str, limit: int, describe: Callable[[str], dict[str, Any]]
@@ -156,14 +155,6 @@ class Reader:
         finally:
             if with_optimum:
                 self._busy.release()
-
-
-# Many agents are alike, and it takes long to build a large learner.
-@lru_cache(256)
-def _build_spec(configuration: str) -> tuple[Learner[Any], RowSpec]:
-    about = json.loads(configuration)
-    learner = Learner.from_dict(about["learner"])
-    return learner, RowSpec.from_dict(learner, about)
 
 
 def _compare(learner: Any, spec: RowSpec, rounds: list[Row], with_optimum: bool) -> dict[str, Any]:

@@ -2,15 +2,14 @@
 
 import json
 from collections.abc import Callable, Sequence
-from datetime import UTC, datetime
 from time import monotonic
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from klazy.base.checks import Array
-from klazy.learners import Learner
-from klazy.live.inspection import NeverMoving, find_first_decision, format_time
+from klazy.base.spans import parse_date
+from klazy.live.inspection import find_never_moving, format_time, read_spec
 from klazy.live.records import AGENT_SHIFT, CHANGE_NAMES, HINTED, KNOWN, NUMBER_TYPE, AgentRow
 from klazy.live.rows import RowSpec
 from klazy.live.store import Store
@@ -73,17 +72,12 @@ class Timeline:
     """
 
     def __init__(self, store: Store, agent: AgentRow) -> None:
-        about = json.loads(agent.configuration)
-        self.learner = Learner.from_dict(about["learner"])
-        self.spec = RowSpec.from_dict(self.learner, about)
+        self.learner, self.spec = read_spec(agent.configuration)
         self.dim = self.learner.domain.dim
         extras = 0 if self.spec.costs is None else self.spec.costs.extras
         self.width = self.dim + extras
         self._agent = agent.id
-        first = find_first_decision(store, agent.id)
-        self._fixed = None
-        if self.spec.costs is not None and first is not None:
-            self._fixed = NeverMoving(self.learner, self.spec, first)
+        self._fixed = find_never_moving(store, agent)
         self._begin(store)
 
     def _begin(self, store: Store) -> None:
@@ -96,11 +90,9 @@ class Timeline:
 
     def look(self, store: Store) -> RoundArrays:
         """Read what is new, and some of what is older; return all rounds that were read."""
-        if self._seen is not None and self._seen[0] + 1 == self._high:
-            found = store.find_checksums([self._agent << AGENT_SHIFT | self._seen[0]])
-            if self._seen[1] not in found.values():
-                # The store was restored from a backup.
-                self._begin(store)
+        if self._seen is not None and not store.still_has(self._agent, self._seen):
+            # The store was restored from a backup.
+            self._begin(store)
         last = store.find_last_record(self._agent)
         first = store.find_first_record(self._agent)
         if last is None or first is None:
@@ -190,7 +182,7 @@ def find_times(ids: Sequence[str | None], at: Sequence[float | None]) -> Array:
     [1.0, 2.0]
     """
     came = np.array([np.nan if each is None else each for each in at], dtype=np.float64)
-    for parse in (_parse_epoch, _parse_date):
+    for parse in (_parse_epoch, parse_date):
         times = _parse_all(ids, parse)
         if times is not None and (np.diff(times) >= 0.0).all():
             return times
@@ -209,11 +201,6 @@ def _parse_epoch(id: str) -> float:
     if not EPOCHS[0] < seconds < EPOCHS[1]:
         raise ValueError(id)
     return seconds
-
-
-def _parse_date(id: str) -> float:
-    date = datetime.fromisoformat(id)
-    return (date if date.tzinfo else date.replace(tzinfo=UTC)).timestamp()
 
 
 def find_promise(spec: RowSpec, counts: Array) -> tuple[Array, Array] | None:
