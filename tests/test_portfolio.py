@@ -1,5 +1,7 @@
 """Back-tests: every number by hand in pandas, laws of the account, and what data and limits do to it."""
 
+from typing import Any
+
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -34,24 +36,32 @@ def draw_prices(seed: int, T: int = 60, d: int = 4) -> pd.DataFrame:
     return pd.DataFrame(values, index=pd.bdate_range("2020-01-01", periods=T), columns=list("ABCD")[:d])
 
 
-def account_by_hand(prices: pd.DataFrame, weights: pd.DataFrame, cost: float) -> pd.DataFrame:
+def account_by_hand(
+    prices: pd.DataFrame, weights: pd.DataFrame, cost: Any = 0.0, impact=0.0, fee=0.0, interest=1.0
+) -> pd.DataFrame:
     """Wealth, turnover and cost of weights on the dates of their rows, one date after the other."""
     rows = []
     holdings, cash = pd.Series(0.0, prices.columns), 1.0
+
+    def charge(trades: pd.Series, wealth: float) -> float:
+        size = trades.abs()
+        return (cost * size + impact * wealth * (size / wealth) ** 1.5 + fee * (size > 1e-9)).sum()
+
     for day, following in zip(prices.index[:-1], prices.index[1:], strict=True):
         wealth = holdings.sum() + cash
         paid = traded = 0.0
         if day in weights.index:
             # What is left after costs is that from which the costs of getting there leave nothing over.
             def missing(left, day=day, held=holdings, wealth=wealth):
-                return left + cost * (left * weights.loc[day] - held).abs().sum() - wealth
+                return left + charge(left * weights.loc[day] - held, wealth) - wealth
 
             left = brentq(missing, 0.0, wealth, xtol=1e-15, rtol=1e-15)
             trades = left * weights.loc[day] - holdings
-            paid = cost * trades.abs().sum() / wealth
+            paid = charge(trades, wealth) / wealth
             traded = (trades.abs().sum() + abs(left * (1.0 - weights.loc[day].sum()) - cash)) / wealth / 2.0
             holdings, cash = left * weights.loc[day], left * (1.0 - weights.loc[day].sum())
         holdings = holdings * prices.loc[following] / prices.loc[day]
+        cash *= interest
         rows.append((following, holdings.sum() + cash, traded, paid))
     return pd.DataFrame(rows, columns=["date", "wealth", "turnover", "cost"]).set_index("date")
 
@@ -102,6 +112,25 @@ def test_every_number_is_that_of_pandas(prices):
         pd.testing.assert_series_equal(
             found.to_pandas("wealth")[name], wealth, rtol=1e-10, check_names=False, check_index_type=False
         )
+
+
+def test_costs_of_each_asset_impact_fees_and_interest_are_those_of_pandas(prices):
+    bps = pd.Series({name: 3.0 * at for at, name in enumerate(reversed(prices.columns))})
+    costs = {"bps": bps, "impact": ImpactMovement(0.02), "fee": 25.0, "capital": 1e6, "cash": 0.03}
+    own = pd.DataFrame({"AAPL": [0.3, 0.1], "BAC": [0.2, 0.5]}, index=prices.index[[0, 300]])
+    found = backtest(prices=prices, weights={"mine": own}, learners={}, **costs)
+    interest = 1.03 ** (1.0 / found.market.per_year)
+    equal = pd.DataFrame(1.0 / 6.0, prices.index, prices.columns)
+    months = prices.index[np.append(True, np.diff(prices.index.month) != 0)]
+    mine = own.reindex(columns=prices.columns).fillna(0.0)
+    for name, weights in {"mine": mine, "1/N monthly": equal.loc[months]}.items():
+        by_hand = account_by_hand(prices, weights, 1e-4 * bps, 0.02, 25.0 / 1e6, interest)
+        for figure in ("wealth", "turnover", "cost"):
+            series = found.to_pandas(figure)[name].to_numpy()
+            np.testing.assert_allclose(series[figure == "wealth" :], by_hand[figure], rtol=1e-9, atol=1e-13)
+        returns = by_hand["wealth"].to_numpy() / np.append(1.0, by_hand["wealth"].to_numpy()[:-1]) - interest
+        ratio = returns.mean() / returns.std(ddof=1) * np.sqrt(found.market.per_year)
+        assert found.summary[name]["sharpe"] == pytest.approx(ratio, rel=1e-9)
 
 
 def test_the_interval_is_that_of_resampled_months(prices):
@@ -234,14 +263,41 @@ def test_late_listings_pauses_and_the_end_of_an_asset():
 
 def test_prices_and_returns_give_the_same_in_pandas_and_polars(prices):
     expected = backtest(prices=prices, learners={}).account.wealth[:, -1]
-    returns = prices.pct_change().iloc[1:]
-    found = backtest(returns=returns, learners={}, per_year=252.0)
+    returns = prices.pct_change()
+    found = backtest(returns=returns, learners={})
+    assert found.account.wealth[:, -1] == pytest.approx(expected, rel=1e-9)
+    assert found.market.dates.tolist() == prices.index.to_numpy().astype("datetime64[s]").tolist()
+    # Without the empty row that pct_change leaves, the date of the first purchase is not known.
+    found = backtest(returns=returns.iloc[1:], learners={}, per_year=252.0)
     assert found.account.wealth[[0, 2, 3], -1] == pytest.approx(expected[[0, 2, 3]], rel=1e-9)
     table = pl.DataFrame(
         {"date": prices.index.to_numpy().astype("datetime64[ms]")}
         | {name: prices[name].to_numpy() for name in prices}
     )
     assert backtest(prices=table, learners={}).account.wealth[:, -1].tolist() == expected.tolist()
+
+
+def test_weights_of_a_back_test_can_be_played_again(prices):
+    first = backtest(prices=prices, learners={}, turnover=0.2)
+    again = backtest(prices=prices, learners={}, weights={"again": first.to_pandas("1/N daily")})
+    assert again.account.wealth[again.names.index("again"), -1] == pytest.approx(
+        first.account.wealth[0, -1], rel=1e-9
+    )
+
+
+def test_columns_may_have_numbers_for_names(prices):
+    numbered = prices.set_axis(range(6), axis=1)
+    found = backtest(prices=numbered, learners={}, bps=dict.fromkeys(range(6), 3.0))
+    np.testing.assert_array_equal(
+        found.account.wealth, backtest(prices=prices, learners={}, bps=3.0).account.wealth
+    )
+
+
+def test_who_is_ruined_by_fees_stays_so(prices):
+    found = backtest(prices=prices, learners={}, fee=1e6)
+    assert found.summary["1/N daily"]["wealth"] == 0.0
+    assert not any(np.isnan(row["low"]) for row in found.summary.values())
+    assert "the best way found reaches 0" in repr(found)
 
 
 def test_a_year_is_played_by_who_had_earned_most_before(prices):
@@ -293,6 +349,8 @@ def test_everyone_of_the_literature_plays_and_the_result_shows_itself(prices):
     assert "Nobody could have multiplied wealth by more than" in text
     assert "klazy" in found._repr_html_()
     assert found.to_pandas().shape == (len(found.names), 12)
+    assert found.to_csv().splitlines()[1].startswith(f"{found.list_rows()[0]['portfolio']},")
+    assert "tabular" in found.to_latex()
     for figure in ("wealth", "drawdown", "turnover", "weights"):
         assert found.plot(figure).axes
     assert found.plot("wealth", "auto").axes[0].get_yscale() == "log"
@@ -327,7 +385,8 @@ RELATIVES = WALK / WALK.shift() + np.resize([0.01, -0.01], (40, 1))
         ),
         (
             {"prices": WALK.iloc[::-1]},
-            "The dates of prices must ascend, but 2024-02-08T00:00:00 follows a later one. Sort the frame.",
+            "The dates of prices must ascend, but 2024-02-08T00:00:00 is not after the one before it. "
+            "Sort the frame, with one row per date.",
         ),
         ({"prices": WALK, "bps": {"C": 1.0}}, "bps must name assets, got 'C'. They are A, B."),
         (
@@ -341,7 +400,61 @@ RELATIVES = WALK / WALK.shift() + np.resize([0.01, -0.01], (40, 1))
         ),
         (
             {"returns": 100.0 * (RELATIVES.iloc[1:] - 1.0)},
-            "returns must be returns. They look like prices. Pass prices=frame.",
+            "returns must be returns. They look like returns in per cent. Pass returns=frame / 100.",
+        ),
+        (
+            {"prices": WALK.set_axis([20240101 + at for at in range(40)])},
+            "prices must have dates, or text such as 2024-01-31, got 20240101. "
+            "Convert them, for example by pandas.to_datetime.",
+        ),
+        (
+            {"prices": pd.concat((WALK, WALK), axis=1)},
+            "prices must have a column per asset, but A is there twice.",
+        ),
+        (
+            {"prices": pd.concat({"Close": WALK}, axis=1)},
+            "prices must have a column per asset, but its columns are grouped. Pass frame['Close'].",
+        ),
+        (
+            {"prices": WALK.assign(C=np.nan)},
+            "prices must have at least 3 dates, and each column a number, and C has none.",
+        ),
+        (
+            {"prices": WALK.assign(B=0.0)},
+            "prices must be above 0, got 0 in B. For a total loss write 0.0001.",
+        ),
+        (
+            {"prices": WALK, "weights": {"A": 0.4, "B": 0.2}},
+            'weights must name portfolios, got 0.4 for \'A\'. Write weights={"mine": {"AAPL": 0.6, "BAC": 0.4}}.',
+        ),
+        (
+            {"prices": WALK, "weights": WALK},
+            'weights must be a mapping from names, got DataFrame. Write weights={"mine": ...}.',
+        ),
+        (
+            {"prices": WALK, "weights": {"mine": [0.5]}},
+            "weights['mine'] must have a number for each of 2 assets, got 1.",
+        ),
+        (
+            {"prices": WALK, "weights": {"1/N": [0.5, 0.5]}},
+            "The table has a portfolio called 1/N daily already. Choose another name for yours.",
+        ),
+        (
+            {"prices": WALK, "weights": {"mine": WALK.set_axis(DAYS + pd.Timedelta(days=90))}},
+            "weights['mine'] must have a date before 2024-02-09T00:00:00, the last one.",
+        ),
+        (
+            {"prices": WALK, "groups": {"all": ["A", "B"]}},
+            "groups must give assets and a limit, got ['A', 'B'] for 'all'. "
+            'Write groups={"tech": (["AAPL", "MSFT"], 0.3)}.',
+        ),
+        ({"prices": WALK, "start": "soon"}, "start must be a date such as 2024-01-31, got soon."),
+        ({"prices": WALK, "cash": -1.0}, "cash must be above -1, got -1.0. 0.02 is two per cent a year."),
+        ({"prices": WALK, "bps": 1e4}, "bps must be below 10000, got 10000. 10 is a tenth of a per cent."),
+        (
+            {"prices": WALK, "learners": {"EG": "auto"}},
+            "learners must be learners, or functions such as lambda domain, movement: kl.contrib.SoftBayes(domain), "
+            "got 'auto': 'str' object is not callable",
         ),
     ],
 )

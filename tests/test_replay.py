@@ -26,7 +26,7 @@ from klazy.base.checks import InvalidInput
 from klazy.base.tables import write_latex
 from klazy.live.inspection import check_store
 from klazy.live.store import open_store
-from klazy.studies.contenders import FORECASTING, REPLAY, Counts, list_contenders
+from klazy.studies.contenders import FORECASTING, REPLAY, Counts, choose_wealth, list_contenders
 from klazy.studies.replay import Source, make_setup
 from klazy.studies.replay.page import LOOKS, make_report
 from klazy.studies.replay.report import replay
@@ -55,7 +55,12 @@ from served import run_service
 from test_live import feed
 
 pytestmark = pytest.mark.xdist_group("replay")  # one worker compiles what all of it needs
-NAMES = [contender.name for contender in list_contenders(REPLAY) if contender.style != FORECASTING]
+# Those of all games: rules for shares of wealth and for forecasts play where there are some.
+NAMES = [
+    contender.name
+    for contender in list_contenders(REPLAY)
+    if contender.style != FORECASTING and contender.axes is not choose_wealth
+]
 ROLLING = {"rolling maximum", "rolling quantile"}
 
 
@@ -1509,6 +1514,30 @@ class TestTheAnswer:
         wealth = f"rebalancing to fixed shares turned 1 into {np.exp(-report.score('fixed').cost):.4g}"
         assert "At 50 basis points per side" in report.answer
         assert wealth in report.answer
+
+    def test_of_shares_shows_the_benchmarks_and_the_figures_of_portfolios(self, by_step):
+        relatives = np.exp(0.01 * np.random.default_rng(0).normal(size=(60, 3)))
+        days = pl.datetime_range(pl.datetime(2024, 1, 1), pl.datetime(2024, 2, 29), "1d", eager=True)
+        frame = pl.DataFrame({"date": days} | dict(zip("ABC", relatives.T, strict=True)))
+        report = replay(frame, costs="log-wealth", move_cost=0.01, start=[0.6, 0.2, 0.2])
+        equal = report.score("1/N")
+        np.testing.assert_allclose(equal.points, 1.0 / 3.0)
+        scored = relatives[30:]
+        moved = np.abs(equal.points - scored * equal.points / (scored * equal.points).sum(axis=1)[:, None])
+        rows = {row["contender"]: row for row in report.list_rows()}
+        assert rows["1/N"]["turnover"] == pytest.approx(0.5 * moved.sum() * 365.25 / 30.0)
+        wealth = (scored.mean(axis=1) * np.exp(-0.01 * 0.5 * moved.sum(axis=1))).prod()
+        assert rows["1/N"]["growth"] == pytest.approx(wealth ** (365.25 / 30.0) - 1.0)
+        held = report.score("buy and hold")
+        assert held.moves == 0
+        assert np.exp(-held.cost) == pytest.approx(
+            relatives.prod(axis=0) @ [0.6, 0.2, 0.2] / (relatives[:30].prod(axis=0) @ [0.6, 0.2, 0.2])
+        )
+        assert {"growth a year", "turnover a year", "1/N", "buy and hold"} <= set(
+            re.split(r"\s{2,}|\n", str(report))
+        )
+        # Impact is no price of a side.
+        assert "basis points" not in replay(relatives, costs="log-wealth", movement="impact").answer
 
     @pytest.mark.parametrize(
         ("make", "complaint"),

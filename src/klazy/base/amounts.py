@@ -9,6 +9,8 @@ UNITS = ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"))
 DIGITS = 4
 # Digits of a number of a column where fewer would show two different numbers alike.
 MOST_DIGITS = 6
+# From here on a share is written as a multiple.
+LARGE_SHARE = 5.0
 
 
 def format_amount(value: float, digits: int = DIGITS) -> str:
@@ -25,6 +27,15 @@ def format_amount(value: float, digits: int = DIGITS) -> str:
     # Adding zero makes a zero positive.
     text = np.format_float_positional(round(scaled, places) + 0.0, trim="-")
     return f"{text} {letter}".strip()
+
+
+def format_share(value: float, sign: str = "") -> str:
+    """Write a share in per cent, a very large one as a multiple.
+
+    >>> format_share(0.0213), format_share(0.0213, "+"), format_share(325.6)
+    ('2.1%', '+2.1%', '326x')
+    """
+    return f"{value:{sign}.1%}" if abs(value) < LARGE_SHARE else f"{value:{sign}.3g}x"
 
 
 def choose_unit(size: float) -> tuple[float, str]:

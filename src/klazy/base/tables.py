@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 # Numbers from here on are written with a power of ten.
 MOST_PLAIN = 1e6
+# The columns of words in tables that are written as text.
+TEXT_COLUMNS = ("contender", "chosen", "at grid limit", "portfolio", "kind")
 # What LaTeX reads as commands.
 _ESCAPED = {letter: f"\\{letter}" for letter in "&%$#_{}"}
 _ESCAPED |= {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
@@ -92,6 +94,17 @@ class Tabular:
             What the method ``plot`` takes.
         """
         self.plot(**options).savefig(path)
+
+
+def write_plainly(rows: Sequence[dict[str, Any]]) -> str:
+    """Write a table as text: words to the left, numbers to the right."""
+    columns = []
+    for name in rows[0]:
+        cells = [name, *("" if row[name] is None else str(row[name]) for row in rows)]
+        width = max(map(len, cells))
+        is_text = name in TEXT_COLUMNS
+        columns.append([cell.ljust(width) if is_text else cell.rjust(width) for cell in cells])
+    return "\n".join("  ".join(line).rstrip() for line in zip(*columns, strict=True))
 
 
 def write_for_papers(

@@ -9,6 +9,7 @@ import typer
 from klazy.base.checks import InvalidInput
 from klazy.base.options import write_option
 from klazy.base.own import find_own
+from klazy.base.tables import write_plainly
 from klazy.cli import feeds
 from klazy.cli.terminal import Json, explain_os_error, option, read_command_line, say
 from klazy.live import Guards
@@ -190,7 +191,7 @@ def replay(
         say(f"{emit} is {emitted}, which is not the winner: {found.best.name} paid less.")
     say(found.answer)
     print()
-    say(wording.write_plainly(wording.write_table(found)))
+    say(write_plainly(wording.write_table(found)))
     if html is not None:
         say(str(html))
     if emitted is not None:

@@ -1,5 +1,6 @@
 """Figures of a replay: costs over time, by period and over prices, each contender in its own colour, with its name."""
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 LETTER = 8.5  # points that a line of labels takes up
 BARS = 40  # periods at most
 TICKS = 8  # names of periods on the axis
+LINE_STYLES = ("-", "--", ":")  # of lines that share a colour
 
 
 def draw_cumulative(
@@ -54,8 +56,18 @@ def draw_cumulative(
     """
     figure, ax = make_axes(2.0 * HEIGHT, WIDE)
     shown = choose_rounds(len(x)) - 1
+    drawn: Counter[Any] = Counter()
     for name, curve in curves.items():
-        ax.plot(x[shown], curve[shown], color=looks[name]["color"], linewidth=1.2)
+        colour = looks[name]["color"]
+        # A colour that is there again has dashes.
+        ax.plot(
+            x[shown],
+            curve[shown],
+            color=colour,
+            linewidth=1.2,
+            linestyle=LINE_STYLES[drawn[colour] % len(LINE_STYLES)],
+        )
+        drawn[colour] += 1
     if log:
         ax.set_yscale("log")
     ax.axhline(1.0 if log else 0.0, color=GREY, linewidth=0.6)
@@ -89,9 +101,14 @@ def draw_shares(x: NDArray[Any], shares: Array, names: Sequence[str], title: str
     shown = choose_rounds(len(x)) - 1
     order = np.argsort(-shares.mean(axis=0))
     largest, others = order[: len(PALETTE)], order[len(PALETTE) :]
-    layers = [*shares[shown][:, largest].T, shares[shown][:, others].sum(axis=1)]
-    labels = [format_label(str(names[i])) for i in largest] + [f"{len(others)} others"]
-    ax.stackplot(x[shown], layers, colors=[*PALETTE, OTHERS], labels=labels, linewidth=0.0)
+    layers = list(shares[shown][:, largest].T)
+    labels = [format_label(str(names[i])) for i in largest]
+    colours: list[str] = list(PALETTE[: len(largest)])
+    if len(others):
+        layers.append(shares[shown][:, others].sum(axis=1))
+        labels.append(f"{len(others)} others")
+        colours.append(OTHERS)
+    ax.stackplot(x[shown], layers, colors=colours, labels=labels, linewidth=0.0)
     ax.margins(x=0.0)
     ax.set_ylim(0.0, 1.0)
     mark_dates(ax, x)

@@ -46,6 +46,9 @@ LAZY = "lazy"
 # It is given forecasts, and plays only where there are some.
 FORECASTING = "forecasts"
 FIXED = "fixed"
+# The benchmarks of portfolios: equal parts, restored every round, and never.
+EQUAL = "1/N"
+HELD = "buy and hold"
 SEASONAL_RULE = "seasonal"
 # Rounds from which the size of gradients is found.
 GRADIENT_SAMPLE = 2000
@@ -287,6 +290,11 @@ def make_auto(
     return learners.auto(domain, movement, costs=family, period=long_periods, start=start)
 
 
+def make_equal(domain: ConvexSet) -> Learner[Any]:
+    """Build what restores equal parts every round, wherever somebody starts."""
+    return learners.Fixed(domain)
+
+
 def make_follower(
     domain: ConvexSet,
     movement: Movement,
@@ -331,8 +339,8 @@ CONTENDERS = (
     Contender("periodic", TUNED, learners.Periodic, tune_by(window="lag", every="lag"), SIMPLE),
     Contender("rolling maximum", TUNED, learners.RollingMax, choose_headrooms, SIMPLE, since="2"),
     Contender("rolling quantile", TUNED, learners.RollingQuantile, choose_quantiles, SIMPLE, since="2"),
-    Contender("1/N", TUNED, learners.Fixed, choose_wealth, SIMPLE, ARENA, "2"),
-    Contender("buy and hold", TUNED, contrib.BuyAndHold, choose_wealth, SIMPLE, ARENA, "2"),
+    Contender(EQUAL, TUNED, make_equal, choose_wealth, SIMPLE, since="2"),
+    Contender(HELD, TUNED, contrib.BuyAndHold, choose_wealth, SIMPLE, since="2"),
     Contender(SEASONAL_RULE, TUNED, make_seasonal, choose_seasons, SIMPLE, REPLAY),
     Contender("GD", TUNED, learners.GD, tune_by(sigma="sigma"), GREEDY),
     Contender("LazyGD", TUNED, learners.LazyGD, tune_by(sigma="sigma"), LAZY),

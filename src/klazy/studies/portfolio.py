@@ -6,6 +6,7 @@ cash, and :class:`Backtest` is the result.
 
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -14,10 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from klazy import show
+from klazy.base.amounts import format_share
 from klazy.base.cells import TIMES
 from klazy.base.checks import Array, InvalidInput, integer, non_negative, number, one_of, positive, real_array
 from klazy.base.html import load_macros, show_card
 from klazy.base.install import explain_missing
+from klazy.base.tables import Tabular, write_plainly
 from klazy.contrib import (
     OLMAR,
     PAMR,
@@ -46,7 +49,6 @@ __all__ = ["Backtest", "backtest"]
 Make = Callable[[ConvexSet, Movement], Learner[Any]]
 
 BASIS_POINT = 1e-4
-WORKDAYS = 252.0
 YEAR = np.timedelta64(int(365.25 * 86_400), "s")
 # A smaller trade, as a share of wealth, is rounding: it is free.
 NO_TRADE = 1e-9
@@ -66,8 +68,8 @@ OWN_KIND = "yours"
 REFERENCE = "1/N daily"
 BEST_STOCK = "best stock"
 BEST_PATH = "best possible"
-# From here on a share is written as a multiple.
-LARGE_SHARE = 5.0
+# Returns are losses more often than this; prices are never negative, or nearly so.
+LOSS_SHARE = 0.1
 PLOTS = ("wealth", "drawdown", "turnover", "weights")
 CASH = "cash"
 
@@ -76,6 +78,8 @@ REMEDIES = {
     ("prices", "relatives"): "They look like price relatives, as they are around 1. Pass returns=frame - 1.",
     ("returns", "relatives"): "They look like price relatives, as they are around 1. Pass returns=frame - 1.",
     ("returns", "prices"): "They look like prices. Pass prices=frame.",
+    ("returns", "per cent"): "They look like returns in per cent. Pass returns=frame / 100.",
+    ("prices", "per cent"): "They look like returns in per cent. Pass returns=frame / 100.",
 }
 
 
@@ -136,7 +140,8 @@ class TradingTerms(NamedTuple):
         """Charge the trades of each portfolio, as a share of its wealth, which is in units of the first."""
         size = np.abs(trades)
         orders = (size > NO_TRADE).sum(axis=-1)
-        return (size * (self.rates + self.impact * np.sqrt(size))).sum(axis=-1) + self.fee * orders / wealth
+        fees = np.minimum(self.fee * orders, wealth) / wealth
+        return (size * (self.rates + self.impact * np.sqrt(size))).sum(axis=-1) + fees
 
     def limit(self, aim: Array, now: Array, can: NDArray[np.bool_]) -> Array:
         """Make shares that may be held of those aimed at: what cannot be traded stays, what has no room becomes cash."""
@@ -220,48 +225,75 @@ def simulate(market: Market, aims: Array, terms: TradingTerms) -> Account:
 
 def read_table(data: Any, name: str) -> tuple[NDArray[Any], list[str], Array]:
     """Read a pandas or polars frame: its dates, the names of its other columns, and their numbers."""
-    stamps = None
-    if hasattr(data, "iloc") and hasattr(data, "columns"):
-        if type(data.index).__name__ != "RangeIndex":
-            has_zone = getattr(data.index, "tz", None) is not None
-            stamps = (data.index.tz_localize(None) if has_zone else data.index).to_numpy()
-    elif not hasattr(data, "get_column"):
+    is_pandas = hasattr(data, "iloc") and hasattr(data, "columns")
+    if not is_pandas and not hasattr(data, "get_column"):
         kind = type(data).__name__
         raise InvalidInput(f"{name} must be a pandas or polars frame with a column per asset, got {kind}.")
-    columns = {str(column): data[column].to_numpy() for column in data.columns}
+    if is_pandas and data.columns.nlevels > 1:
+        first = data.columns[0][0]
+        raise InvalidInput(
+            f"{name} must have a column per asset, but its columns are grouped. Pass frame[{first!r}]."
+        )
+    names = [str(column) for column in data.columns]
+    if len(set(names)) < len(names):
+        twice = next(each for each in names if names.count(each) > 1)
+        raise InvalidInput(f"{name} must have a column per asset, but {twice} is there twice.")
+    columns = {label: data[column].to_numpy() for label, column in zip(names, data.columns, strict=True)}
+    stamps = None
+    if is_pandas and type(data.index).__name__ != "RangeIndex":
+        has_zone = getattr(data.index, "tz", None) is not None
+        stamps = (data.index.tz_localize(None) if has_zone else data.index).to_numpy()
     dated = [key for key, cells in columns.items() if key.lower() in TIMES or cells.dtype.kind == "M"]
     if stamps is None and dated:
         stamps = columns.pop(dated[0])
     if stamps is None:
         raise InvalidInput(f"{name} must have dates, as its index or as a column called date.")
+    dates = _read_dates(stamps, name)
     try:
-        dates = np.array(stamps, dtype="datetime64[s]")
         values = np.column_stack([np.asarray(cells, dtype=np.float64) for cells in columns.values()])
     except (TypeError, ValueError) as failed:
-        raise InvalidInput(f"{name} must have dates and numbers only: {failed}.") from failed
-    if (np.diff(dates) <= np.timedelta64(0)).any():
-        late = dates[1:][np.diff(dates) <= np.timedelta64(0)][0]
-        raise InvalidInput(
-            f"The dates of {name} must ascend, but {late} follows a later one. Sort the frame."
-        )
+        raise InvalidInput(f"{name} must have numbers only, next to its dates: {failed}.") from failed
     if np.isinf(values).any():
         raise InvalidInput(f"{name} must have finite numbers. Leave cells without a price empty.")
     return dates, list(columns), values
 
 
+def _read_dates(stamps: NDArray[Any], name: str) -> NDArray[Any]:
+    """Read ascending dates; numbers are none, because nobody knows what they count."""
+    dates = np.full(1, np.datetime64("NaT"))
+    if stamps.dtype.kind not in "iuf":
+        with suppress(TypeError, ValueError):
+            dates = np.array(stamps, dtype="datetime64[s]")
+    if np.isnat(dates).any():
+        remedy = "Convert them, for example by pandas.to_datetime."
+        raise InvalidInput(f"{name} must have dates, or text such as 2024-01-31, got {stamps[0]}. {remedy}")
+    is_late = np.diff(dates) <= np.timedelta64(0)
+    if is_late.any():
+        late = dates[1:][is_late][0]
+        remedy = "Sort the frame, with one row per date."
+        raise InvalidInput(
+            f"The dates of {name} must ascend, but {late} is not after the one before it. {remedy}"
+        )
+    return dates
+
+
 def _check_quotes(values: Array, names: list[str], given: str) -> None:
     """Reject prices that are returns, and the like, and numbers that neither can be."""
+    is_empty = np.isnan(values).all(axis=0)
+    if len(values) < 3 or is_empty.any():
+        column = f", and {names[int(is_empty.argmax())]} has none" if is_empty.any() else ""
+        raise InvalidInput(f"{given} must have at least 3 dates, and each column a number{column}.")
+    low = np.nanmin(values, axis=0)
     found = name_quotes(values)
+    if found == "prices" and (values < 0.0).mean() > LOSS_SHARE:
+        found = "per cent"
     if found != given:
         raise InvalidInput(f"{given} must be {given}. {REMEDIES[given, found]}")
-    if len(values) < 3 or not (~np.isnan(values)).any(axis=0).all():
-        raise InvalidInput(f"{given} must have at least 3 dates, and each column a number.")
-    least = 0.0 if given == "prices" else -1.0
-    low = np.nanmin(values, axis=0)
+    least, ruin = (0.0, 0.0001) if given == "prices" else (-1.0, -0.9999)
     if low.min() <= least:
-        remedy = "" if given == "prices" else " 0.01 is one per cent."
         column = names[int(low.argmin())]
-        raise InvalidInput(f"{given} must be above {least:g}, got {low.min():g} in {column}.{remedy}")
+        remedy = f"For a total loss write {ruin}."
+        raise InvalidInput(f"{given} must be above {least:g}, got {low.min():g} in {column}. {remedy}")
 
 
 def make_market(prices: Any, returns: Any, cash: float, per_year: float | None) -> Market:
@@ -279,6 +311,9 @@ def make_market(prices: Any, returns: Any, cash: float, per_year: float | None) 
         known = np.vstack((np.zeros(len(names), dtype=bool), known))
         known[first, np.arange(len(names))] = True
         dates = np.concatenate((dates[:1] - np.median(np.diff(dates)), dates))
+    # Dates before the first price, such as that of the empty row which pct_change leaves, are none to trade on.
+    begin = int(known.any(axis=1).argmax())
+    dates, values, known = dates[begin:], values[begin:], known[begin:]
     T = len(dates) - 1
     last = np.where(known, np.arange(T + 1)[:, None], 0)
     filled = np.take_along_axis(values, np.maximum.accumulate(last, axis=0), axis=0)
@@ -293,14 +328,20 @@ def make_market(prices: Any, returns: Any, cash: float, per_year: float | None) 
 
 
 def _spread(value: Any, names: list[str], name: str, default: float | None = None) -> Array:
-    """Return one number per asset, from a single number or a mapping from assets to numbers."""
+    """Return one number per asset, from a single number, or a mapping or pandas series from assets to numbers."""
+    if hasattr(value, "to_dict"):
+        value = value.to_dict()
     if isinstance(value, Mapping):
+        value = {str(asset): each for asset, each in value.items()}
         _check_assets(value, names, name)
         missing = [asset for asset in names if asset not in value]
         if default is None and missing:
             raise InvalidInput(f"{name} must name every asset, but {missing[0]} is missing.")
         value = [value.get(asset, default) for asset in names]
-    found = np.broadcast_to(real_array(value, name), len(names))
+    given = real_array(value, name)
+    if given.shape not in ((), (len(names),)):
+        raise InvalidInput(f"{name} must have a number for each of {len(names)} assets, got {given.size}.")
+    found = np.broadcast_to(given, len(names))
     if found.min() < 0.0:
         raise InvalidInput(f"{name} must not be negative, got {found.min():g}.")
     return np.array(found)
@@ -317,13 +358,22 @@ def _aim_at(given: Any, market: Market, name: str) -> dict[str, Array]:
     T, width = market.growth.shape
     aims = np.full((T, width), np.nan)
     if not hasattr(given, "columns"):
+        if np.ndim(given) == 0 and not isinstance(given, Mapping):
+            example = 'weights={"mine": {"AAPL": 0.6, "BAC": 0.4}}'
+            raise InvalidInput(f"weights must name portfolios, got {given!r} for {name!r}. Write {example}.")
         x = _spread(given, market.names, f"weights[{name!r}]", 0.0)
         held = aims.copy()
         held[0] = _with_cash(x, name)
         return {f"{name} daily": np.tile(held[0], (T, 1)), f"{name} held": held}
     dates, columns, values = read_table(given, f"weights[{name!r}]")
+    if CASH in columns and CASH not in market.names:
+        # What the shares leave over is cash.
+        values = np.delete(values, columns.index(CASH), axis=1)
+        columns.remove(CASH)
     _check_assets(columns, market.names, f"weights[{name!r}]")
     places = np.searchsorted(market.dates, dates)
+    if places.min(initial=T) >= T:
+        raise InvalidInput(f"weights[{name!r}] must have a date before {market.dates[-1]}, the last one.")
     for place, row in zip(places, np.nan_to_num(values), strict=True):
         if place < T:
             x = dict(zip(columns, row.tolist(), strict=True))
@@ -391,15 +441,8 @@ def _choose_yearly(aims: Sequence[Array], wealth: Array, dates: NDArray[Any]) ->
     return chosen
 
 
-def _format_share(value: float, sign: str = "") -> str:
-    """Write a share in per cent, a very large one as a multiple."""
-    if abs(value) < LARGE_SHARE:
-        return f"{value:{sign}.1%}"
-    return f"{value:{sign}.3g}x"
-
-
 @dataclass(eq=False, repr=False)
-class Backtest:
+class Backtest(Tabular):
     """What portfolios became after costs. :func:`backtest` makes it; ``print`` it, or let a notebook show it.
 
     Parameters
@@ -447,7 +490,9 @@ class Backtest:
     def returns(self) -> Array:
         """What each earned in each round after costs, of shape (P, T)."""
         wealth = self.account.wealth
-        return wealth[:, 1:] / wealth[:, :-1] - 1.0
+        # Who is ruined earns nothing.
+        before = np.where(wealth[:, :-1] > 0.0, wealth[:, :-1], np.inf)
+        return np.where(np.isinf(before), 0.0, wealth[:, 1:] / before - 1.0)
 
     @cached_property
     def drawdown(self) -> Array:
@@ -458,7 +503,7 @@ class Backtest:
     @cached_property
     def ahead(self) -> Array:
         """By what each grew faster than equal parts, in logarithms a year: the mean, and a 95 % interval, of shape (P, 3)."""
-        logs = np.diff(np.log(self.account.wealth), axis=1)
+        logs = np.diff(np.log(np.maximum(self.account.wealth, TINY)), axis=1)
         beyond = logs - logs[self.names.index(REFERENCE)]
         T = beyond.shape[1]
         block = min(BLOCK_DAYS, T)
@@ -488,7 +533,7 @@ class Backtest:
         below = np.sqrt((np.minimum(excess, 0.0) ** 2).mean(axis=1))
         final = self.account.wealth[:, -1]
         mean = excess.mean(axis=1)
-        with np.errstate(divide="ignore", invalid="ignore"):
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             columns = {
                 "wealth": final,
                 "growth": final ** (1.0 / years) - 1.0,
@@ -505,9 +550,14 @@ class Backtest:
             name: dict(zip(columns, row, strict=True)) for name, row in zip(self.names, rows, strict=True)
         }
 
-    @property
-    def table(self) -> list[dict[str, Any]]:
-        """The summary as rows, the richest first, those of hindsight last."""
+    def list_rows(self) -> list[dict[str, Any]]:
+        """List the rows of the table.
+
+        Returns
+        -------
+        list of dict
+            The figures of each portfolio by their names, the richest first, those of hindsight last.
+        """
         found = self.summary
         names = sorted(found, key=lambda name: (self.kinds[name] == HINDSIGHT, -found[name]["wealth"]))
         return [{"portfolio": name, "kind": self.kinds[name]} | found[name] for name in names]
@@ -515,12 +565,12 @@ class Backtest:
     def _show_rows(self) -> list[dict[str, str]]:
         """Write the table in the units of the trade."""
         shown = []
-        for row in self.table:
-            ahead, low, high = (_format_share(row[name], "+") for name in ("ahead", "low", "high"))
+        for row in self.list_rows():
+            ahead, low, high = (format_share(row[name], "+") for name in ("ahead", "low", "high"))
             cells = {"portfolio": row["portfolio"], "kind": row["kind"], "wealth": f"{row['wealth']:.4g}"}
-            cells["growth"] = _format_share(row["growth"])
+            cells["growth"] = format_share(row["growth"])
             cells[f"ahead of {REFERENCE}"] = f"{ahead} ({low} to {high})"
-            cells["volatility"] = _format_share(row["volatility"])
+            cells["volatility"] = format_share(row["volatility"])
             cells |= {name.capitalize(): f"{row[name]:.2f}" for name in ("sharpe", "sortino")}
             cells |= {"drawdown": f"{row['drawdown']:.0%}", "turnover": f"{row['turnover']:.1f}"}
             shown.append(cells | {"cost": f"{row['cost'] / BASIS_POINT:.0f} bp"})
@@ -530,7 +580,8 @@ class Backtest:
     def verdict(self) -> list[str]:
         """What the table says, in sentences."""
         begin, end = self.market.dates[[0, -1]].astype("datetime64[D]")
-        found = [f"{len(self.market.growth)} rounds from {begin} to {end}, {self.about}."]
+        rounds = f"{len(self.market.growth)} rounds from {begin} to {end}, {self.about}"
+        found = [f"{rounds}. Rates, ratios, turnover and cost are for a year."]
         online = {name: row for name, row in self.summary.items() if self.kinds[name] != HINDSIGHT}
         clear = [name for name, row in online.items() if row["low"] > 0.0]
         behind = [name for name, row in online.items() if row["high"] < 0.0]
@@ -538,7 +589,7 @@ class Backtest:
         found.append(f"Lost to it, beyond chance: {', '.join(behind) or 'nobody'}.")
         reached = self.summary[BEST_PATH]["wealth"]
         most = f"Nobody could have multiplied wealth by more than {np.exp(self.bound):.4g} (proved)"
-        is_reached = np.log(reached) > self.bound - NO_TRADE
+        is_reached = np.log(max(reached, TINY)) > self.bound - NO_TRADE
         found.append(
             f"{most}{', and one way does' if is_reached else f'; the best way found reaches {reached:.4g}'}."
         )
@@ -546,18 +597,9 @@ class Backtest:
 
     def __repr__(self) -> str:
         """Write the table and what it says."""
-        rows = self._show_rows()
-        widths = {name: max(len(name), *(len(row[name]) for row in rows)) for name in rows[0]}
-        left = ("portfolio", "kind")
-        lines = []
-        for row in [dict(zip(widths, widths, strict=True)), *rows]:
-            cells = [
-                row[name].ljust(width) if name in left else row[name].rjust(width)
-                for name, width in widths.items()
-            ]
-            lines.append("  ".join(cells).rstrip())
-        words = [textwrap.fill(line, len(lines[0])) for line in self.verdict]
-        return "\n".join([*lines, "", *words])
+        table = write_plainly(self._show_rows())
+        words = [textwrap.fill(line, table.index("\n")) for line in self.verdict]
+        return "\n".join([table, "", *words])
 
     @show_card
     def _repr_html_(self) -> str:
@@ -584,7 +626,7 @@ class Backtest:
         with explain_missing("to_pandas", "pandas", "portfolio"):
             import pandas
         if figure is None:
-            return pandas.DataFrame(self.table).set_index("portfolio")
+            return pandas.DataFrame(self.list_rows()).set_index("portfolio")
         dates = self.market.dates
         if figure in self.kinds:
             weights = self.account.weights[self.names.index(figure)]
@@ -608,7 +650,8 @@ class Backtest:
         Parameters
         ----------
         figure : str, optional
-            ``"wealth"``, on a logarithmic scale, ``"drawdown"``, ``"turnover"``, added up, or ``"weights"``.
+            ``"wealth"``, ``"drawdown"``, ``"turnover"``, added up, or ``"weights"``.
+            Wealth and turnover have a logarithmic scale.
         portfolios : str or list of str, optional
             Which to draw. Default: all without hindsight, or the richest of these for weights.
 
@@ -618,7 +661,7 @@ class Backtest:
             A matplotlib figure.
         """
         one_of(figure, "figure", PLOTS)
-        online = [row["portfolio"] for row in self.table if row["kind"] != HINDSIGHT]
+        online = [row["portfolio"] for row in self.list_rows() if row["kind"] != HINDSIGHT]
         chosen: Sequence[str] = online[:1] if figure == "weights" else online
         if portfolios is not None:
             chosen = [portfolios] if isinstance(portfolios, str) else list(portfolios)
@@ -629,13 +672,18 @@ class Backtest:
             return show.draw_shares(dates[:-1], shares, [*self.market.names, CASH], chosen[0])
         values = {
             "wealth": self.account.wealth,
-            "drawdown": self.drawdown,
+            "drawdown": 100.0 * self.drawdown,
             "turnover": np.cumsum(self.account.turnover, axis=1),
         }[figure]
         curves = {name: values[place] for name, place in zip(chosen, places, strict=True)}
-        label = {"wealth": "wealth, from 1", "turnover": "wealth traded, added up"}.get(figure, figure)
         x = dates[: values.shape[1]]
-        return show.draw_cumulative(x, curves, show.choose_looks(curves), "", label, log=figure == "wealth")
+        labels = {
+            "wealth": "wealth, from 1",
+            "drawdown": "drawdown in %",
+            "turnover": "wealth traded, added up",
+        }
+        is_log = figure != "drawdown"
+        return show.draw_cumulative(x, curves, show.choose_looks(curves), "", labels[figure], log=is_log)
 
 
 def backtest(
@@ -644,12 +692,12 @@ def backtest(
     returns: Any = None,
     weights: Mapping[str, Any] | None = None,
     learners: Mapping[str, Any] | None = None,
-    bps: float | Mapping[str, float] = 10.0,
+    bps: "float | Mapping[Any, float] | pandas.Series" = 10.0,
     impact: ImpactMovement | None = None,
     fee: float = 0.0,
     capital: float = 1e6,
     cash: float | None = None,
-    cap: float | Mapping[str, float] = 1.0,
+    cap: "float | Mapping[Any, float] | pandas.Series" = 1.0,
     groups: Mapping[str, tuple[Sequence[str], float]] | None = None,
     turnover: float | None = None,
     start: Any = None,
@@ -674,7 +722,7 @@ def backtest(
     learners : mapping, optional
         Learners, by name, or functions ``(domain, movement)`` that make one. A list of them is chosen from once a year: the one
         that has earned most so far, after costs. Default: klazy's ``auto`` and rules of the literature.
-    bps : float or mapping, optional
+    bps : float, mapping or pandas series, optional
         What each side of a trade costs in basis points, commission and half the spread; one number, or by asset. Default: 10.
     impact : ImpactMovement, optional
         What trades cost on top, as a share of wealth. Default: nothing.
@@ -685,7 +733,7 @@ def backtest(
     cash : float, optional
         What cash earns a year. If it is given, learners may hold cash, too, and Sharpe ratios are above it. Default: they are
         invested fully, and what is left over earns nothing.
-    cap : float or mapping, optional
+    cap : float, mapping or pandas series, optional
         The most of the wealth in one asset. Default: 1.
     groups : mapping, optional
         The most in several assets together, by name: ``{"tech": (["AAPL", "MSFT"], 0.3)}``.
@@ -718,6 +766,8 @@ def backtest(
     {'1/N daily': 0.9923, '1/N monthly': 1.005, '1/N held': 1.005, 'best stock': 1.21, 'best possible': 1.21}
     """
     rate = 0.0 if cash is None else number(cash, "cash")
+    if rate <= -1.0:
+        raise InvalidInput(f"cash must be above -1, got {cash}. 0.02 is two per cent a year.")
     market = make_market(prices, returns, rate, None if per_year is None else positive(per_year, "per_year"))
     names = market.names
     d = len(names)
@@ -727,17 +777,28 @@ def backtest(
             raise InvalidInput(f"impact must be an ImpactMovement with one weight, got {impact!r}.")
         impact.check(d)
         scale = impact.weight * impact.prices(d)
+    rates = BASIS_POINT * _spread(bps, names, "bps")
+    if rates.max() >= 1.0:
+        raise InvalidInput(
+            f"bps must be below 10000, got {rates.max() / BASIS_POINT:g}. 10 is a tenth of a per cent."
+        )
     caps = _spread(cap, names, "cap", 1.0)
     if cash is None and caps.sum() < 1.0:
         raise InvalidInput(
             f"cap leaves room for {caps.sum():g} of the wealth only. Write cash=0.0 to allow cash."
         )
     together = []
-    for label, (members, most) in (groups or {}).items():
+    for label, group in (groups or {}).items():
+        if not isinstance(group, tuple | list) or len(group) != 2 or isinstance(group[0], str):
+            example = 'groups={"tech": (["AAPL", "MSFT"], 0.3)}'
+            raise InvalidInput(
+                f"groups must give assets and a limit, got {group!r} for {label!r}. Write {example}."
+            )
+        members, most = group
         _check_assets(members, names, f"groups[{label!r}]")
         together.append((np.array([names.index(each) for each in members]), non_negative(most, label)))
     terms = TradingTerms(
-        BASIS_POINT * _spread(bps, names, "bps"),
+        rates,
         scale,
         non_negative(fee, "fee") / positive(capital, "capital"),
         caps,
@@ -746,7 +807,11 @@ def backtest(
     )
     first = 0
     if start is not None:
-        first = int(np.searchsorted(market.dates, np.datetime64(start, "s")))
+        try:
+            opening = np.datetime64(str(start)[:19], "s")
+        except ValueError as failed:
+            raise InvalidInput(f"start must be a date such as 2024-01-31, got {start}.") from failed
+        first = int(np.searchsorted(market.dates, opening))
         if first > len(market.dates) - 3:
             raise InvalidInput(f"start must be before the last dates, got {start}.")
     opened = market.since(first)
@@ -754,13 +819,14 @@ def backtest(
     path, bound = _find_best_path(opened, terms)
     kinds[BEST_PATH] = HINDSIGHT
     account = simulate(opened, np.array([*aims, path]), terms)
-    low, high = terms.rates.min() / BASIS_POINT, terms.rates.max() / BASIS_POINT
+    low, high = rates.min() / BASIS_POINT, rates.max() / BASIS_POINT
     price = f"{low:g}" if low == high else f"{low:g} to {high:g}"
     about = f"{d} assets, {price} basis points per side"
     for word, has_it in (
         ("impact", scale.any()),
         ("a fee per order", terms.fee),
         ("a turnover limit", turnover),
+        (f"cash at {rate:.2%} a year", rate),
     ):
         about += f", {word}" if has_it else ""
     return Backtest(opened, kinds, account, bound, rate, about, integer(seed, "seed", least=0))
@@ -778,8 +844,23 @@ def _list_aims(
     """List what everyone aims at, and of which kind they are; the account is opened on the date numbered ``first``."""
     found = {name: (BENCHMARK, aim) for name, aim in _benchmark(opened).items()}
     found[BEST_STOCK] = HINDSIGHT, found[BEST_STOCK][1]
+
+    def add(name: str, kind: str, aim: Array) -> None:
+        if name in found or name == BEST_PATH:
+            raise InvalidInput(
+                f"The table has a portfolio called {name} already. Choose another name for yours."
+            )
+        found[name] = kind, aim
+
+    for argument, mapping in (("weights", weights), ("learners", learners)):
+        if mapping is not None and not isinstance(mapping, Mapping):
+            kind = type(mapping).__name__
+            raise InvalidInput(
+                f'{argument} must be a mapping from names, got {kind}. Write {argument}={{"mine": ...}}.'
+            )
     for name, given in (weights or {}).items():
-        found |= {label: (OWN_KIND, aim) for label, aim in _aim_at(given, opened, name).items()}
+        for label, aim in _aim_at(given, opened, name).items():
+            add(label, OWN_KIND, aim)
     rows = market.relatives()
     caps = terms.caps
     if has_cash:
@@ -792,7 +873,14 @@ def _list_aims(
     costs = LogWealthCosts(rows)
 
     def play(make: Any) -> Array:
-        learner = make if isinstance(make, Learner) else make(domain, movement)
+        learner = make
+        try:
+            learner = make if isinstance(make, Learner) else make(domain, movement)
+        # A function of the user may raise anything.
+        except Exception as failed:
+            example = "lambda domain, movement: kl.contrib.SoftBayes(domain)"
+            message = f"learners must be learners, or functions such as {example}, got {make!r}: {failed}"
+            raise InvalidInput(message) from failed
         if not isinstance(learner, Learner):
             raise InvalidInput(f"learners must be learners or functions that make one, got {learner!r}.")
         x = run(learner, costs, movement=movement, engine="auto").x[first:]
@@ -801,14 +889,14 @@ def _list_aims(
     default: dict[str, Any] = {}
     if learners is None:
         default = publish()
-        found["auto"] = KLAZY, play(lambda domain, movement: auto(domain, movement, costs=LogWealth()))
-        found["ensemble_auto"] = KLAZY, play(ensemble_auto)
+        add("auto", KLAZY, play(lambda domain, movement: auto(domain, movement, costs=LogWealth())))
+        add("ensemble_auto", KLAZY, play(ensemble_auto))
     for name, make in (default or learners or {}).items():
         kind = PUBLISHED if name in default else OWN_KIND
-        if isinstance(make, list | tuple):
+        if isinstance(make, list | tuple) and make:
             candidates = [play(each) for each in make]
             tried = simulate(opened, np.array(candidates), terms)
-            found[name] = kind, _choose_yearly(candidates, tried.wealth, opened.dates)
+            add(name, kind, _choose_yearly(candidates, tried.wealth, opened.dates))
         else:
-            found[name] = kind, play(make)
+            add(name, kind, play(make))
     return {name: kind for name, (kind, _) in found.items()}, [aim for _, aim in found.values()]

@@ -29,6 +29,8 @@ __all__ += ["charge_player", "rank", "score", "tune", "tune_learner"]
 
 # A difference below this share of what was paid is rounding.
 TIE_SHARE = 1e-10
+# A smaller charge for a move, compared with the dearest round, is rounding.
+ROUNDING_SHARE = 1e-12
 # The range of sigma, in multiples of the scale of theory.
 SIGMA_SPAN = (1e-2, 1e2)
 Charge = Callable[[Array, Array], tuple[Array, Array]]
@@ -419,7 +421,8 @@ class Score(Tuned):
         self.hitting = _add_up(self.hitting, hitting)
         self.switching = _add_up(self.switching, switching)
         self.rounds += len(rows)
-        self.moves += int((switching != 0.0).sum())
+        # Shares that prices carry are not moved, but for rounding.
+        self.moves += int((switching > ROUNDING_SHARE * np.abs(cost).max()).sum())
         recorded = slice(-done % every, None, every)
         at = slice(-(-done // every), -(-self.rounds // every))
         self.points[at] = points[recorded]

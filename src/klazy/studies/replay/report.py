@@ -18,7 +18,7 @@ from klazy.base.checks import InvalidInput, integer, one_of
 from klazy.base.files import write_durably
 from klazy.base.html import show_card
 from klazy.base.progress import show_progress
-from klazy.base.tables import Tabular
+from klazy.base.tables import Tabular, write_plainly
 from klazy.families import Family
 from klazy.live.agent import Agent
 from klazy.live.rows import NEXT_ROW, THIS_ROW, check_zeros
@@ -217,13 +217,17 @@ class Report(Tabular):
     def _measure_saving(self, other: Score) -> Saving:
         gain, half = self.best.compare(other)
         share = gain / other.cost if other.cost > 0.0 and self.best.cost > 0.0 else None
-        per_day = None
-        steps = self.source.find_steps() if self.source.has_dates else None
-        if steps is not None:
-            first, last = self.span
-            seconds = self.source.instants[last - 1] - self.source.instants[first] + steps.usual
-            per_day = gain / (float(seconds) / DAY_SECONDS)
+        per_day = None if self.days is None else gain / self.days
         return Saving(other.name, gain, half, share, gain / self.rounds[1], per_day)
+
+    @property
+    def days(self) -> float | None:
+        """The days of the second part; None without dates."""
+        steps = self.source.find_steps() if self.source.has_dates else None
+        if steps is None:
+            return None
+        first, last = self.span
+        return float(self.source.instants[last - 1] - self.source.instants[first] + steps.usual) / DAY_SECONDS
 
     @property
     def span(self) -> tuple[int, int]:
@@ -433,7 +437,7 @@ class Report(Tabular):
     def __str__(self) -> str:
         answer = "\n".join(textwrap.fill(line, PRINT_WIDTH) for line in self.answer.splitlines())
         rows = wording.write_table(self, SHORT_TABLE)
-        return f"{answer}\n\n{wording.write_plainly(rows)}"
+        return f"{answer}\n\n{write_plainly(rows)}"
 
     @show_card
     def _repr_html_(self) -> str:

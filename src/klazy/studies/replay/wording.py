@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from klazy.base.amounts import DIGITS, choose_unit, format_amount, format_column
+from klazy.base.amounts import DIGITS, choose_unit, format_amount, format_column, format_share
 from klazy.families import LogWealth, Rewards
-from klazy.studies.contenders import FIXED, FORECASTING, GREEDY, LAZY, SIMPLE, YOURS
+from klazy.studies.contenders import EQUAL, FIXED, FORECASTING, GREEDY, HELD, LAZY, SIMPLE, YOURS
 from klazy.studies.replay.scoring import BASELINE, OPTIMUM
 from klazy.studies.tuning import Score
 
@@ -36,6 +36,7 @@ COST_HEADINGS = {
     "cost": "total cost",
     "above_the_optimum": "above the optimum",
 }
+YEAR_DAYS = 365.25
 
 
 def judge(found: "Report") -> str:
@@ -112,7 +113,7 @@ def list_facts(found: "Report") -> dict[str, str]:
         facts["a round"] = _format(found, saving.per_round)
     else:
         facts["a day"] = _format(found, saving.per_day)
-        facts["a year, if it goes on like this"] = _format(found, float(f"{365.25 * saving.per_day:.3g}"))
+        facts["a year, if it goes on like this"] = _format(found, float(f"{YEAR_DAYS * saving.per_day:.3g}"))
     if saving.share is not None:
         facts[f"less than {now} paid"] = f"{saving.share:.1%}"
     possible = 0.0
@@ -212,14 +213,38 @@ def _describe_optimum(found: "Report") -> str:
 
 def _describe_wealth(found: "Report") -> str:
     """Write costs of log-wealth as what became of 1, and the move cost in basis points."""
-    became = []
-    for name, score in ((format_contender(found.best), found.best), (name_fixed(found), found.score(FIXED))):
-        became.append(f"{name} turned 1 into {np.exp(min(-score.cost, MOST_LOG)):.4g}")
+    names = {
+        found.best.name: format_contender(found.best),
+        FIXED: name_fixed(found),
+        EQUAL: EQUAL,
+        HELD: HELD,
+    }
+    scores = {score.name: score for score in found.scores}
+    became = [
+        f"{words} turned 1 into {np.exp(min(-scores[name].cost, MOST_LOG)):.4g}"
+        for name, words in names.items()
+        if name in scores
+    ]
+    price = _price_turnover(found)
+    terms = "" if price is None else f"At {price / 2.0 * 1e4:.3g} basis points per side, "
+    return f"{terms}{', '.join(became)}. klazy.portfolio.backtest adds Sharpe ratios, drawdowns and pictures."
+
+
+def _price_turnover(found: "Report") -> float | None:
+    """Return what it costs to sell all and buy something else; None unless a trade pays for its size alone."""
     movement = found.setup.movement
-    swap = np.eye(found.source.dim)[0] - np.eye(found.source.dim)[-1]
-    points = float(np.mean(movement.weight)) * float(movement.distance(swap)) / 2.0 * 1e4
-    words = f"At {points:.3g} basis points per side, {', '.join(became)}."
-    return f"{words} klazy.portfolio.backtest adds 1/N, buy-and-hold, risk and turnover."
+    swaps = np.eye(found.source.dim)[0] - np.eye(found.source.dim)[1:]
+    prices = movement.distance(np.vstack((swaps, -swaps)))
+    is_even = movement.grouped is False and movement.degree == 1.0 and np.ndim(movement.weight) == 0
+    return float(movement.weight * prices[0]) if is_even and len(prices) and np.ptp(prices) == 0.0 else None
+
+
+def _measure_wealth(found: "Report", score: Any) -> dict[str, float | None]:
+    """Return by what wealth grew, and how much of it was traded, in a year, or in all where there are no dates."""
+    years = 1.0 if found.days is None else found.days / YEAR_DAYS
+    price = _price_turnover(found)
+    turnover = score.switching / price / years if price else None
+    return {"growth": float(np.expm1(min(-score.cost / years, MOST_LOG))), "turnover": turnover}
 
 
 def explain_laziness(found: "Report", other: Score) -> str:
@@ -294,6 +319,7 @@ def describe_folds(found: "Report") -> str:
 def tabulate_scores(found: "Report") -> list[dict[str, Any]]:
     """Make a row per contender, the best first, and one of the optimum at the end; numbers in full."""
     optimum = [] if found.optimum is None else [found.optimum]
+    is_wealth = isinstance(found.setup.family, LogWealth)
     return [
         {
             "contender": score.name,
@@ -303,6 +329,7 @@ def tabulate_scores(found: "Report") -> list[dict[str, Any]]:
             "switching": score.switching,
             "cost": score.cost,
             "above_the_optimum": found.above_optimum(score.cost),
+            **(_measure_wealth(found, score) if is_wealth else {}),
             "moves": score.moves,
             "candidates": score.candidates,
             "at_grid_limit": ", ".join(score.at_limit),
@@ -344,14 +371,20 @@ def tabulate_folds(found: "Report") -> list[dict[str, Any]]:
 
 
 def write_table(found: "Report", shown: int | None = None) -> list[dict[str, Any]]:
-    """Make the table with rounded numbers; ``shown`` are the first rows, with the baseline, fixed and the optimum."""
+    """Make the table with rounded numbers; ``shown`` are the first rows, with the benchmarks and the optimum."""
     rows = tabulate_scores(found)
     if shown is not None:
-        always = (BASELINE, FIXED, OPTIMUM)
+        always = (BASELINE, FIXED, EQUAL, HELD, OPTIMUM)
         rows = [row for at, row in enumerate(rows) if at < shown or row["contender"] in always]
     columns: dict[str, list[Any]] = {name: [row[name] for row in rows] for name in ("contender", "chosen")}
     for name, heading in COST_HEADINGS.items():
         columns[add_unit(found, heading)] = format_column([row[name] for row in rows])
+    if "growth" in rows[0]:
+        period = "" if found.days is None else " a year"
+        columns[f"growth{period}"] = [format_share(row["growth"]) for row in rows]
+        columns[f"turnover{period}"] = [
+            None if row["turnover"] is None else f"{row['turnover']:.1f}" for row in rows
+        ]
     columns["moves"] = [row["moves"] for row in rows]
     columns["at grid limit"] = [row["at_grid_limit"] for row in rows]
     return [dict(zip(columns, cells, strict=True)) for cells in zip(*columns.values(), strict=True)]
@@ -360,14 +393,3 @@ def write_table(found: "Report", shown: int | None = None) -> list[dict[str, Any
 def add_unit(found: "Report", label: str) -> str:
     """Add the unit of costs to a label, if there is one."""
     return f"{label} ({found.unit})" if found.unit else label
-
-
-def write_plainly(rows: list[dict[str, Any]]) -> str:
-    """Write a table as text: words to the left, numbers to the right."""
-    columns = []
-    for name in rows[0]:
-        cells = [name, *("" if row[name] is None else str(row[name]) for row in rows)]
-        width = max(map(len, cells))
-        is_text = name in ("contender", "chosen", "at grid limit")
-        columns.append([cell.ljust(width) if is_text else cell.rjust(width) for cell in cells])
-    return "\n".join("  ".join(line).rstrip() for line in zip(*columns, strict=True))
