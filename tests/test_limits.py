@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 import klazy as kl
 from cases import BANDITS, EVERY_LEARNER, MOVEMENTS, costs_of, gradients
+from command import call_klazy
 from klazy.base.checks import Array, InvalidInput
 from klazy.hindsight import offline_optimum
 from klazy.sets.limits import MANY_ROUNDS, LimitedSet
@@ -352,3 +353,111 @@ def test_limits_do_not_go_together_with_ramps_and_leads(options):
         InvalidInput, match="Limits do not go together with a ramp, a lead or a DriftedMovement"
     ):
         offline_optimum(np.ones((5, 1)), kl.Box(0, 1), "l1", limits=(None, 0.5), **options)
+
+
+# ---- agents
+
+
+def play(agent: Any, rows: Array, limits: tuple[Array, Array]) -> Array:
+    """The decisions after each row, those of the next round within its limits."""
+    lower, upper = limits
+    return np.array([agent.observe(row, next_limits=(lower[t], upper[t])) for t, row in enumerate(rows)])
+
+
+@pytest.mark.parametrize("engine", ["step", "auto"])
+@pytest.mark.parametrize("domain", SETS, ids=repr)
+def test_an_agent_plays_and_pays_what_a_run_does(domain, engine, tmp_path):
+    family = kl.Quadratic()
+    rows = np.random.default_rng(1).normal(size=(T, 3))
+    limits = some_limits(domain, 3, T + 1)
+    learner = kl.KLazyGD(domain, kl.Sqrt(3.0), k=3)
+    movement = kl.L1Movement(0.5)
+    first = (
+        np.vstack((np.full((1, 3), -np.inf), limits[0][1:T])),
+        np.vstack((np.full((1, 3), np.inf), limits[1][1:T])),
+    )
+    trace = kl.run(learner, family.costs(rows), movement=movement, limits=first)
+    options: dict[str, Any] = {"costs": family, "movement": movement, "guards": kl.Guards(), "engine": engine}
+    agent = kl.Agent(learner, **options)
+    x = play(agent, rows, (limits[0][1:], limits[1][1:]))
+    np.testing.assert_allclose(x[:-1], trace.x[1:], rtol=1e-12, atol=1e-12)
+    assert agent.hitting == pytest.approx(trace.totals.hitting, rel=1e-12)
+    last = float(movement.weight * movement.distance(x[-1] - x[-2]))
+    assert agent.switching == pytest.approx(trace.totals.switching + last, rel=1e-12)
+    assert is_within(x, (limits[0][1:], limits[1][1:]), domain)
+
+    file = tmp_path / "decisions.db"
+    with kl.Agent.open(file, learner, **options) as stored:
+        assert np.array_equal(play(stored, rows, (limits[0][1:], limits[1][1:])), x)
+        assert stored.history()["round"].to_list() == list(range(1, T + 1))
+        assert "limits" in stored.history()["guards"].to_list()
+    with kl.Agent.open(file) as again:
+        assert np.array_equal(again.x, x[-1])
+        assert again.switching == agent.switching
+    assert call_klazy("check", file).status == 0
+    agent.save(tmp_path / "agent.json")
+    assert np.array_equal(kl.Agent.load(tmp_path / "agent.json").x, x[-1])
+
+
+def test_a_store_without_its_snapshot_plays_the_limits_again(tmp_path):
+    file = tmp_path / "decisions.db"
+    learner = kl.GD(kl.Simplex(2), 2.0)
+    with kl.Agent.open(file, learner, guards=kl.Guards()) as agent:
+        agent.update([1.0, 0.0], next_limits=([0.8, 0.0], None))
+        x = agent.update([1.0, 0.0], next_limits=([None, 0.1], [0.4, None]))
+        # The process is killed: there is no snapshot, so that rounds are played again.
+        with kl.Agent.open(file, read_only=True) as other:
+            assert np.array_equal(other.x, x)
+            assert other.acted == agent.acted
+    assert x.tolist() == [0.0, 1.0]
+
+
+def test_limits_hold_for_one_decision_even_of_a_frozen_agent_and_with_hints_and_names():
+    learner = kl.MemoryGD(kl.Simplex(2), 9.0, memory=kl.memories.Decay(5.0), hints=True)
+    agent = kl.Agent(learner, costs=kl.Linear(), columns=["eu", "us"], guards=kl.Guards())
+    row = {"eu": 0.0, "us": 0.0}
+    agent.freeze("maintenance")
+    assert agent.observe(row, row, next_limits=({"us": 0.7}, {"eu": None})) == {
+        "eu": pytest.approx(0.3),
+        "us": 0.7,
+    }
+    assert agent.acted == ("frozen", "limits") or agent.acted == ("limits", "frozen")
+    assert "the point was kept within the limits of the round" in str(agent.explain())
+    agent.resume()
+    assert agent.observe(row) == {"eu": 0.5, "us": 0.5}
+
+
+@pytest.mark.parametrize(
+    ("limits", "message"),
+    [
+        (0.5, r"next_limits must be \(lower, upper\), got 0\.5\."),
+        ((None, {"asia": 1.0}), "The limits have an unknown name 'asia'; a decision has 'eu', 'us'"),
+        ((None, [0.1, 0.2]), r"limits of round 2: the upper limits add up to 0\.3, below the total of 1\."),
+        ((None, [1.0]), r"next_limits\[1\] must be a number"),
+    ],
+)
+def test_limits_of_an_agent_that_do_not_fit_change_nothing(limits, message):
+    agent = kl.Agent(kl.GD(kl.Simplex(2), 1.0), costs=kl.Linear(), columns=["eu", "us"], guards=kl.Guards())
+    with pytest.raises(InvalidInput, match=message):
+        agent.observe([1.0, 0.0], next_limits=limits)
+    assert agent.t == 1
+    bare = kl.Agent(kl.GD(kl.Simplex(2), 1.0), costs=kl.Linear())
+    with pytest.raises(
+        InvalidInput, match=r"next_limits needs an agent with guards\. Build it with guards=Guards\(\)\."
+    ):
+        bare.observe([1.0, 0.0], next_limits=(None, 0.6))
+    plain = kl.Agent(kl.GD(kl.Simplex(2), 1.0))
+    with pytest.raises(InvalidInput, match="next_limits needs an agent with guards"):
+        plain.update(np.array([1.0, 0.0]), next_limits=(None, 0.6))
+
+
+def test_the_first_decision_of_an_agent_may_have_limits_too(tmp_path):
+    learner = kl.GD(kl.Simplex(2), 1.0)
+    agent = kl.Agent(learner, guards=kl.Guards(), limits=(None, [0.0, None]))
+    assert agent.x.tolist() == [0.0, 1.0]
+    agent.save(tmp_path / "agent.json")
+    assert kl.Agent.load(tmp_path / "agent.json").x.tolist() == [0.0, 1.0]
+    with pytest.raises(InvalidInput, match=r"within the limits of round 1: the upper limits add up to 0\.4"):
+        kl.Agent(learner, guards=kl.Guards(), limits=(None, 0.2))
+    with pytest.raises(InvalidInput, match="limits needs an agent with guards"):
+        kl.Agent(learner, limits=(None, 0.6))

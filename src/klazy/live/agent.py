@@ -19,7 +19,7 @@ from klazy.families import Family
 from klazy.learners import Learner
 from klazy.live.guards import Guards, split_guards
 from klazy.live.records import CHANGE_NAMES, DELETE, FREEZE, RESTORE, RESUME, Record, check_id
-from klazy.live.rows import COMPARED, Dropped, RowSpec, check_learner
+from klazy.live.rows import COMPARED, Dropped, NextLimits, RowSpec, check_learner
 from klazy.live.state import IDS_REMEMBERED, AgentState, warn_of_another_machine
 from klazy.movement import Movement
 
@@ -188,6 +188,8 @@ class Agent(InStore, Controls):
         Further entries of a row, one per column: a forecast of the row that the decision after it meets, which is the next
         one (with ``lead`` and ``delay``, as many rounds later). They are the learner's hints; a row without them is decided
         without. Default: rows have none.
+    limits : tuple, optional
+        What the first decision must be between, as ``next_limits`` of :meth:`~klazy.Agent.observe`. Default: no limits.
 
     Examples
     --------
@@ -231,10 +233,14 @@ class Agent(InStore, Controls):
         lead: int | None = None,
         delay: int | None = None,
         forecast: str | Sequence[str] | None = None,
+        limits: NextLimits | None = None,
     ) -> None:
         given = {"costs": costs, "columns": columns, "movement": movement, "origin": origin, "fill": fill}
         given |= {"per": per, "lead": lead, "delay": delay, "forecast": forecast}
-        now = _start(learner, engine, state, guards if history is None else None, given)
+        is_first = history is None
+        now = _start(
+            learner, engine, state, guards if is_first else None, given, limits if is_first else None
+        )
         if last_row is not None and fill != "forward":
             raise InvalidInput(
                 f"last_row is used by fill='forward' only, got fill={fill!r}. Leave last_row out."
@@ -244,7 +250,7 @@ class Agent(InStore, Controls):
         self._serve(now, None)
         if history is not None:
             self._learn(history)
-            learned = _start(learner, engine, now.state, guards, given)
+            learned = _start(learner, engine, now.state, guards, given, limits)
             learned.last_row = now.last_row
             self._serve(learned, None)
 
@@ -394,6 +400,7 @@ class Agent(InStore, Controls):
         retry: bool = False,
         gradient: bool = False,
         round: int | None = None,
+        next_limits: NextLimits | None = None,
     ) -> Array:
         """End the round with a gradient of its cost. InvalidInput input changes nothing.
 
@@ -413,6 +420,8 @@ class Agent(InStore, Controls):
         round : int, optional
             The round that the gradient is of. Default: the current one. An earlier one must wait for its feedback
             (:meth:`advance`); then the current round and its point stay.
+        next_limits : tuple, optional
+            What the next decision must be between, as in :meth:`observe`.
 
         Returns
         -------
@@ -427,7 +436,8 @@ class Agent(InStore, Controls):
             If another process has ended the round, without ``retry``. The agent has read what happened.
         """
         is_array = type(g) is np.ndarray and g.dtype is _FLOAT64
-        if self._is_bare and is_array and hint is None and id is None and round is None:
+        is_bare = hint is None and id is None and round is None and next_limits is None
+        if self._is_bare and is_array and is_bare:
             try:
                 # The call is one step for other threads, and so is the copy: neither needs the lock.
                 if self._kernel(self._form, g) == 0:
@@ -435,9 +445,11 @@ class Agent(InStore, Controls):
             except TypeError:
                 # An array that is not contiguous, or read-only, is copied below.
                 pass
-        return self._end_with_gradient(g, hint, id, retry, round, gradient)
+        return self._end_with_gradient(g, hint, id, retry, round, gradient, next_limits)
 
-    def _end_with_gradient(self, g: Any, hint: Any, id: Any, retry: bool, round: Any, gradient: Any) -> Array:
+    def _end_with_gradient(
+        self, g: Any, hint: Any, id: Any, retry: bool, round: Any, gradient: Any, limits: Any
+    ) -> Array:
         """End a round in a store, or one with a hint or an id.
 
         This is apart from :meth:`update`, because variables of an inner function are slower there, too.
@@ -445,7 +457,7 @@ class Agent(InStore, Controls):
 
         def make(now: AgentState, id: str) -> Record:
             # This is quicker than a partial function, and a round in a store is short.
-            return now.record_gradient(g, hint, id, round, gradient)
+            return now.record_gradient(g, hint, id, round, gradient, limits)
 
         return self._end(make, id, retry or round is not None)
 
@@ -478,6 +490,7 @@ class Agent(InStore, Controls):
         id: str | int | None = None,
         retry: bool = False,
         round: int | None = None,
+        next_limits: NextLimits | None = None,
     ) -> Any:
         """End the round with its row of data: demands or prices, say. A rejected row changes nothing.
 
@@ -498,6 +511,11 @@ class Agent(InStore, Controls):
             As in :meth:`update`: if another process has ended the round, use the row for the current one.
         round : int, optional
             As in :meth:`update`: the round that the row is of, if it is not the current one.
+        next_limits : tuple, optional
+            What the decision that this call returns must be between, ``(lower, upper)``: caps, quotas, an outage. Each is a
+            dict by name, whose missing names have no limit, or a number, one per coordinate, or None. They hold for this one
+            decision, before all guards and also while it is frozen, and the move that they demand is charged. The agent must
+            have guards, such as ``Guards()``. Default: no limits.
 
         Returns
         -------
@@ -519,8 +537,14 @@ class Agent(InStore, Controls):
         >>> agent.observe({"us": -1.0})
         Traceback (most recent call last):
         klazy.base.checks.InvalidInput: The row has no 'eu'; it must have the columns 'eu', 'us'. Give every column a number.
+
+        The next round is an outage of eu, so all load goes to us:
+
+        >>> agent = Agent(GD(Simplex(2), 9.0), costs=Linear(), columns=["eu", "us"], guards=Guards())
+        >>> agent.observe({"eu": 1.0, "us": 2.0}, next_limits=(None, {"eu": 0.0})), agent.switching
+        ({'eu': 0.0, 'us': 1.0}, 0.5)
         """
-        make = partial(AgentState.record_row, row=row, hint=hint, round=round)
+        make = partial(AgentState.record_row, row=row, hint=hint, round=round, limits=next_limits)
         try:
             x = self._end(make, id, retry or round is not None)
         except Dropped:
@@ -921,12 +945,19 @@ class Agent(InStore, Controls):
         return f"Agent({self.learner!r}, t={self.t}{given})"
 
 
-def _start(learner: Any, engine: str, state: Any, guards: Guards | None, given: dict[str, Any]) -> AgentState:
+def _start(
+    learner: Any,
+    engine: str,
+    state: Any,
+    guards: Guards | None,
+    given: dict[str, Any],
+    limits: NextLimits | None = None,
+) -> AgentState:
     """Check the arguments of a new agent, and return its state."""
     spec = RowSpec.build(learner, **given)
     if state is not None:
         learner.check_state(state)
-    return AgentState(learner, engine, state, guards, spec)
+    return AgentState(learner, engine, state, guards, spec, limits)
 
 
 def add_checksum(data: dict[str, Any]) -> bytes:

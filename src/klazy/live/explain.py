@@ -17,6 +17,7 @@ from klazy.theory.diagnosis import STILL
 _COORDINATES_SHOWN = 8
 _GUARD_WORDS = {
     "clip": "the gradient was clipped to G={G:g}",
+    "limits": "the point was kept within the limits of the round",
     "integers": "the point was rounded to whole numbers",
     "frozen": "the agent was frozen",
     "hold": "a point is held for {hold} rounds, this one since round {since}",

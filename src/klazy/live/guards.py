@@ -39,7 +39,8 @@ class Guards(Config):
     Its learner goes on from its own point, as if there were no limits.
 
     Each round the agent's point follows the learner's, as far as the guards allow. They act in the order of the parameters.
-    Limits of a round, such as an outage, come before all of them: a move that they demand is made at once, and charged.
+    Limits of a round, such as an outage, come before all of them, and before a freeze: a move that they demand is made at once,
+    and charged.
 
     Parameters
     ----------

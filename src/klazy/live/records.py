@@ -31,6 +31,8 @@ CHANGE_NAMES = {FREEZE: "freeze", RESUME: "resume", GUARDS: "guards", DELETE: "d
 WAITS = "waits"
 LATE = "late"
 GIVEN_UP = "given up"
+# What it says if the decision after the round had limits.
+LIMITS = "limits"
 # In checksums, the time of a record without one.
 _NO_TIME = -1.0
 _PLAIN = struct.Struct("<qqqdddqq")
@@ -39,7 +41,8 @@ _PLAIN = struct.Struct("<qqqdddqq")
 class Record(NamedTuple):
     """Something that happens to an agent: a round with its gradient and perhaps a hint, a freeze, new guards, a delete.
 
-    ``note`` holds new guards as JSON, the reason of another change, or, for a round with delayed feedback, which round that is.
+    ``note`` holds new guards as JSON, the reason of another change, or, for a round with delayed feedback, which round that is,
+    or the limits of the decision after the round.
     ``values`` is the row of data, or a bandit's costs, and ``hitting`` what the round cost if that is known already.
     A ``KNOWN`` record is an id from before the history begins.
     """
@@ -156,7 +159,25 @@ def read_feedback(record: Record | Row) -> tuple[str, int] | None:
     if record.kind != ROUND or not record.note:
         return None
     ((what, round),) = json.loads(record.note).items()
-    return what, round
+    return None if what == LIMITS else (what, round)
+
+
+def note_limits(lower: Array, upper: Array) -> str:
+    """Write the note of a round after which the decision had limits; JSON has no infinity."""
+    sides = [[value if abs(value) < np.inf else None for value in side.tolist()] for side in (lower, upper)]
+    return json.dumps({LIMITS: sides})
+
+
+def read_limits(record: Record) -> tuple[Array, Array] | None:
+    """Return what :func:`note_limits` wrote, None for a round after which the decision had no limits."""
+    if record.kind > HINTED or not record.note:
+        return None
+    ((what, sides),) = json.loads(record.note).items()
+    if what != LIMITS:
+        return None
+    lower, upper = (np.array(side, dtype=np.float64) for side in sides)
+    # None is read as NaN.
+    return np.nan_to_num(lower, nan=-np.inf), np.nan_to_num(upper, nan=np.inf)
 
 
 def append_checksum(*values: Any) -> tuple[Any, ...]:

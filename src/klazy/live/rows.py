@@ -7,6 +7,7 @@ from itertools import zip_longest
 from typing import Any, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from klazy.base.cells import is_missing
 from klazy.base.checks import Array, InvalidInput, coordinates, integer, number, one_of, positive, vector
@@ -23,6 +24,9 @@ GIVEN = ("costs", "columns", "movement", "origin", "fill", "per", "lead", "delay
 # What an agent that is opened again must have in common with its arguments; an origin is only a note.
 COMPARED = tuple(name for name in GIVEN if name != "origin")
 _NAMES_SHOWN = 5
+# One side of the limits of a decision, and both: lower, upper.
+LimitSide = ArrayLike | Sequence[float | None] | Mapping[str, float | None] | None
+NextLimits = tuple[LimitSide, LimitSide]
 
 
 class Dropped(InvalidInput):
@@ -203,6 +207,33 @@ class RowSpec:
 
     def _name_entry(self, i: int) -> str:
         return f"row[{i}]" if self.columns is None else self.columns[i]
+
+    def read_limits(self, limits: Any, name: str) -> Any:
+        """Return limits of a decision, ``(lower, upper)``, in the order of the coordinates where they were given by name."""
+        if not isinstance(limits, tuple | list) or len(limits) != 2:
+            raise InvalidInput(
+                f"{name} must be (lower, upper), got {limits!r}. Use None for a side without limits."
+            )
+        lower, upper = limits
+        return self._read_side(lower, -np.inf), self._read_side(upper, np.inf)
+
+    def _read_side(self, side: Any, none: float) -> Any:
+        if isinstance(side, Mapping):
+            if self.names is None:
+                raise InvalidInput(
+                    "Limits by name need an agent with column names. "
+                    "Build the agent with columns=[...], or give an array."
+                )
+            unknown = [name for name in side if name not in self.names]
+            if unknown:
+                raise InvalidInput(
+                    f"The limits have an unknown name {_list(unknown)}; a decision has {_list(self.names)}. "
+                    "Leave it out, or correct it."
+                )
+            side = [side.get(name) for name in self.names]
+        if isinstance(side, list | tuple):
+            return [none if value is None else value for value in side]
+        return side
 
     def scale(self, row: Array) -> Array:
         """Return a row in the units of a decision."""

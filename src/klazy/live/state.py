@@ -22,9 +22,10 @@ from klazy.learners import Bandit, Delayed, Learner
 from klazy.learners.base import describe_state, rebuild_state
 from klazy.live import records
 from klazy.live.guards import Guards, GuardState
-from klazy.live.records import Record, note_feedback, read_feedback
+from klazy.live.records import Record, note_feedback, note_limits, read_feedback, read_limits
 from klazy.live.rows import RowSpec
 from klazy.movement import Movement
+from klazy.sets.limits import LimitedSet
 
 if TYPE_CHECKING:
     from klazy.live.explain import Explanation
@@ -86,6 +87,7 @@ class AgentState:
         state: Any = None,
         guards: Guards | None = None,
         spec: RowSpec | None = None,
+        limits: Any = None,
     ) -> None:
         one_of(engine, "engine", ("auto", "compiled", "step"))
         missing = find_missing_part(learner)
@@ -120,6 +122,10 @@ class AgentState:
         if guards is not None:
             self.guards = self.fit_guards(guards)
             self.guarded = self.guards.init(learner.domain, self.own, self.t)
+        if limits is not None:
+            within = self._check_limits(limits, "limits", self.t)
+            fitted: Any = self.guards
+            self.guarded = fitted.init(learner.domain, self.own, self.t, within)
         self.queue: tuple[Array, ...] = ()
         late = self.spec.lead + self.spec.delay
         if late:
@@ -239,11 +245,12 @@ class AgentState:
     # Feedback becomes a record
 
     def record_gradient(
-        self, g: Any, hint: Any, id: str = "", round: Any = None, gradient: bool = True
+        self, g: Any, hint: Any, id: str = "", round: Any = None, gradient: bool = True, limits: Any = None
     ) -> Record:
         """Make the record of a round with a gradient; raise an error if learner or guards cannot use it."""
         is_array = type(g) is np.ndarray and g.dtype is _FLOAT64
-        if self.is_plain and is_array and hint is None and round is None and g.shape == self._shape:
+        is_bare = hint is None and round is None and limits is None
+        if self.is_plain and is_array and is_bare and g.shape == self._shape:
             # The kernel itself finds numbers that do not fit.
             return Record(records.ROUND, g.copy(), id)
         if self.spec.costs is not None:
@@ -254,9 +261,11 @@ class AgentState:
         if hint is not None:
             hint = vector(hint, "hint", d)
             self._require_hints()
-        return self._record(g, hint, id, note)
+        return self._record(g, hint, id, self._note_limits(limits, note))
 
-    def record_row(self, row: Any, hint: Any = None, id: str = "", round: Any = None) -> Record:
+    def record_row(
+        self, row: Any, hint: Any = None, id: str = "", round: Any = None, limits: Any = None
+    ) -> Record:
         """Make the record of a round with its row; raise an error if spec, learner or guards cannot use it."""
         costs = self.spec.costs
         d = self.learner.domain.dim
@@ -284,14 +293,41 @@ class AgentState:
             hint = self.spec.scale(self.spec.read(hint, d))
             if self._takes_gradients:
                 hint = np.asarray(costs.gradient(hint, x), dtype=np.float64)
-        return self._record(g, hint, id, note, values, hitting)
+        return self._record(g, hint, id, self._note_limits(limits, note), values, hitting)
+
+    def _note_limits(self, limits: Any, note: str) -> str:
+        """Return the note of a round after which the decision has these limits, or reject them."""
+        if limits is None:
+            return note
+        if note:
+            raise InvalidInput(
+                "Late feedback leads to no decision that next_limits could limit. Leave them out."
+            )
+        within = self._check_limits(limits, "next_limits", self.t + 1)
+        return note_limits(within.lower[0], within.upper[0])
+
+    def _check_limits(self, limits: Any, name: str, t: int) -> LimitedSet:
+        """Return what limits leave of the set in round t, or reject them."""
+        self.require_guards(name)
+        guards: Any = self.guards
+        sides = self.spec.read_limits(limits, name)
+        return guards.suit_limits(LimitedSet.check(sides, self.learner.domain, 1, t, name))
+
+    def _read_limits(self, record: Record) -> LimitedSet | None:
+        """Return what is left of the set for the decision after a round; None where it has no limits."""
+        found = read_limits(record)
+        if found is None or self.guards is None:
+            return None
+        lower, upper = found
+        within = LimitedSet(self.learner.domain, lower[None], upper[None], self.t + 1)
+        return self.guards.suit_limits(within)
 
     def _record(self, g: Array, hint: Array | None, id: str, note: str, *row: Any) -> Record:
         if self.guards is not None:
             self.guards.admit(g, hint)
         if hint is None:
             return Record(records.ROUND, g, id, note, *row)
-        return Record(records.HINTED, np.concatenate((g, hint)), id, "", *row)
+        return Record(records.HINTED, np.concatenate((g, hint)), id, note, *row)
 
     def record_cost(self, value: Any, id: str = "") -> Record:
         """Make the record of a round that says what the decision cost; its gradient is the bandit's estimate."""
@@ -377,7 +413,7 @@ class AgentState:
         """Compute what a record leads to; nothing changes before :meth:`apply`."""
         if record.kind > records.HINTED:
             return self._compute_change(record)
-        if record.note:
+        if record.note and read_feedback(record) is not None:
             return self._compute_delayed(record)
         if self.is_plain:
             # The round is a single call of the kernel.
@@ -403,7 +439,8 @@ class AgentState:
             row = self.spec.scale(values)
             stand = self.spec.costs.drift(row, charged)
         g, hint, is_clipped, hitting = self._evaluate(record, charged, row)
-        return self._move(self._step(g, hint), stand, hitting, is_clipped, values)
+        within = self._read_limits(record)
+        return self._move(self._step(g, hint), stand, hitting, is_clipped, values, within)
 
     def _evaluate(
         self, record: Record, charged: Array, row: Array | None
@@ -443,9 +480,15 @@ class AgentState:
         return form
 
     def _move(
-        self, form: Any, stand: Array, hitting: float, is_clipped: bool = False, values: Array | None = None
+        self,
+        form: Any,
+        stand: Array,
+        hitting: float,
+        is_clipped: bool = False,
+        values: Array | None = None,
+        within: LimitedSet | None = None,
     ) -> RoundOutcome:
-        """Return the outcome of a move to the point of a new state, as far as guards allow.
+        """Return the outcome of a move to the point of a new state, as far as guards and limits allow.
 
         Charged is the move from ``stand`` to the point that is in force next.
         """
@@ -453,7 +496,7 @@ class AgentState:
         guarded = None
         acted = ""
         if self.guards is not None and self.guarded is not None:
-            guarded = self.guards.step(self.guarded, self.learner.domain, x, self.t + 1, is_clipped)
+            guarded = self.guards.step(self.guarded, self.learner.domain, x, self.t + 1, is_clipped, within)
             x = guarded.x
             acted = guarded.acted
         queue = self.queue

@@ -66,16 +66,18 @@ class LimitedSet:
             self._cut(leaf, part)
 
     @classmethod
-    def check(cls, limits: Any, domain: ConvexSet, T: int, first: int = 1) -> Self | None:
+    def check(
+        cls, limits: Any, domain: ConvexSet, T: int, first: int = 1, name: str = "limits"
+    ) -> Self | None:
         """Check limits ``(lower, upper)``, each a number, one per coordinate, one row per round, or None for no limit."""
         if limits is None or isinstance(limits, cls):
             return limits
         if not isinstance(limits, tuple | list) or len(limits) != 2:
             raise InvalidInput(
-                f"limits must be (lower, upper), got {limits!r}. Use None for a side without limits."
+                f"{name} must be (lower, upper), got {limits!r}. Use None for a side without limits."
             )
-        lower = _spread(limits[0], "limits[0]", T, domain.dim, -np.inf)
-        upper = _spread(limits[1], "limits[1]", T, domain.dim, np.inf)
+        lower = _spread(limits[0], f"{name}[0]", T, domain.dim, -np.inf)
+        upper = _spread(limits[1], f"{name}[1]", T, domain.dim, np.inf)
         return cls(domain, lower, upper, first)
 
     def _cut(self, leaf: ConvexSet, part: slice) -> None:
