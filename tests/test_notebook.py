@@ -271,6 +271,7 @@ class TestRuns:
         assert len(page.attributes("polyline")) == 3
 
     def test_a_batch_shows_the_cheapest_run_and_how_much_runs_paid(self):
+        assert len(repr(BATCH)) < 80
         page = Page(BATCH)
         (words,) = page.all("p")[1:]
         assert words.startswith(f"2 runs, the least cost in run {BATCH.cost.argmin()}")

@@ -69,6 +69,10 @@ class Batch:
         """The total cost of each run, of shape (n,)."""
         return self.hitting + self.switching
 
+    def __repr__(self) -> str:
+        best = int(self.cost.argmin())
+        return f"Batch({len(self.cost)} runs, least cost {self.cost[best]:.6g} in run {best}, engine={self.engine!r})"
+
     @show_card
     def _repr_html_(self) -> str:
         """Show in a notebook what the runs paid, from the least to the most."""

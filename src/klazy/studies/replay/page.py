@@ -354,7 +354,7 @@ def _list_commands(command: str) -> list[str]:
 def make_summary(found: "Report") -> str:
     """Return a card with the answer and a short table."""
     parts = load_macros()
-    table = parts.table(write_table(found, CARD_ROWS))
+    table = parts.table([_put_totals_first(row) for row in write_table(found, CARD_ROWS)])
     return parts.card("Report", found.source.title, parts.paragraphs(_write_answer(found)), table)
 
 
