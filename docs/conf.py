@@ -91,8 +91,10 @@ def write_explorer(app: Any, failed: Exception | None) -> None:
         (Path(app.outdir) / "explore.html").write_text(assembled(), encoding="utf-8")
 
 
-def name_levels(app: Any, page: str, template: str, context: dict[str, Any], tree: Any) -> None:
-    """Give the captions of the sidebar a level, without which screen readers do not know them as headings."""
+def make_accessible(app: Any, page: str, template: str, context: dict[str, Any], tree: Any) -> None:
+    """Let the keyboard reach what scrolls; give captions of the sidebar a level, without which they are no headings."""
+    body = context.get("body", "")
+    context["body"] = re.sub('<pre(?=>)|<div class="table-wrapper[^"]*"', r'\g<0> tabindex="0"', body)
     sidebar = context.get("furo_navigation_tree", "")
     context["furo_navigation_tree"] = sidebar.replace('role="heading"', 'role="heading" aria-level="2"')
 
@@ -100,5 +102,5 @@ def name_levels(app: Any, page: str, template: str, context: dict[str, Any], tre
 def setup(app: Any) -> None:
     # Pages show results alone. It is set here, because pytest imports this file, whose tests look for progress.
     os.environ["KLAZY_PROGRESS"] = "off"
-    app.connect("html-page-context", name_levels, priority=900)  # after furo, which makes the sidebar
+    app.connect("html-page-context", make_accessible, priority=900)  # after furo, which makes the sidebar
     app.connect("build-finished", write_explorer)

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import klazy as kl
+from looks import look_at, watch
 
 ROOT = Path(__file__).parents[1]
 WIDTHS = (1280, 390)
@@ -72,6 +73,16 @@ def test_every_page_fits_its_window_is_whole_and_needs_no_network(site, browser)
                 wrong.append(f"{file.relative_to(site)} is wider than {width}")
     page.close()
     assert wrong == []
+
+
+@pytest.mark.parametrize(
+    "name", ["index.html", "cheatsheet.html", "gallery/index.html", "howto/serve.html", "contrib.html"]
+)
+def test_a_page_holds_still_and_is_accessible(site, browser, name):
+    page = browser.new_page()
+    watch(page, "file:")
+    look_at(page, (site / name).as_uri())
+    page.close()
 
 
 def test_mathematics_is_typeset(site, browser):
