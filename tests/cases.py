@@ -310,11 +310,19 @@ WEALTH: dict[str, Callable[..., kl.types.Learner[Any]]] = {
     "PAMR": kl.contrib.PAMR,
     "OLMAR": lambda domain: kl.contrib.OLMAR(domain, epsilon=1.02, window=4),
 }
+# They are in one state at a time; see test_states.py.
+METRIC = kl.contrib.FiniteMetric(0.7, D=[[0.0, 1.0, 3.0], [1.0, 0.0, 3.0], [3.0, 3.0, 0.0]])
+STATES: dict[str, Callable[..., kl.types.Learner[Any]]] = {
+    "WorkFunction": lambda domain: kl.contrib.WorkFunction(domain, METRIC),
+    "Stay": lambda domain: kl.contrib.Stay(domain, METRIC, times=0.5),
+    "BlockedArms": lambda domain: kl.contrib.BlockedArms(domain, METRIC, horizon=60),
+}
 examples_of(
     kl.types.Learner,
     [
         PLANNING,
         AUTOSCALER,
+        *(make(kl.Simplex(3)) for make in STATES.values()),
         *(make(kl.Simplex(3)) for make in WEALTH.values()),
         *(make(domain, 1.0) for make in EVERY_LEARNER.values() for domain in (kl.L2Ball(2), kl.Simplex(2))),
     ],
@@ -342,7 +350,7 @@ MOVEMENTS = {
 DRIFTED = kl.contrib.DriftedMovement(
     0.2, relatives=[[1.1, 0.9, 1.0], [1.0, 2.0, 0.5], [0.7, 1.0, 1.0]]
 )  # of rounds, too
-examples_of(kl.types.Movement, [*(make(3) for make in MOVEMENTS.values()), DRIFTED])
+examples_of(kl.types.Movement, [*(make(3) for make in MOVEMENTS.values()), DRIFTED, METRIC])
 
 
 def flattened(state: Any) -> list[Array]:

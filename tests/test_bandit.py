@@ -249,9 +249,9 @@ REFUSED = {
     "feedback must be one of 'gradient', 'value', got 'cost'.": lambda: kl.run(
         BANDIT, np.ones((2, 5)), feedback="cost"
     ),
-    "observe_cost needs a Bandit learner, got GD. Use Bandit(learner, delta=0.1), or update(g).": lambda: kl.Agent(
-        kl.GD(BALL, 1.0), engine="step"
-    ).observe_cost(1.0),
+    "observe_cost needs a learner that sees only costs, got GD. Use Bandit(learner, delta=0.1), or update(g).": (
+        lambda: kl.Agent(kl.GD(BALL, 1.0), engine="step").observe_cost(1.0)
+    ),
     "value must have shape (1,), got (2,).": lambda: kl.Agent(
         BANDIT
     ).observe_cost([1.0, 2.0]),

@@ -28,6 +28,7 @@ from cases import (
     MOVEMENTS,
     RELUCTANT,
     SCHEDULES,
+    STATES,
     THUMBS,
     WEALTH,
     costs_of,
@@ -561,8 +562,8 @@ def test_only_these_classes_have_no_kernel():
     sets = {"Polytope", "Intersection", "Space"}
     wrappers = {"Advice", "Bandit", "BetterOfTwo", "Blocks", "Budgeted", "Delayed", "LongTerm"}
     learners = {"StronglyAdaptive", "SteadyAdaptive", "CoinBetting", "RollingMax", "RollingQuantile"}
-    learners |= {"PodAutoscaler", "FollowForecast", *WEALTH}
-    movements = {"MahalanobisMovement", "DriftedMovement"}
+    learners |= {"PodAutoscaler", "FollowForecast", *STATES, *WEALTH}
+    movements = {"MahalanobisMovement", "DriftedMovement", "FiniteMetric"}
     assert without == sets | wrappers | learners | movements
 
 

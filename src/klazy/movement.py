@@ -17,6 +17,9 @@ from klazy.families import LogWealth
 from klazy.kernels import codes
 from klazy.sets import ConvexSet
 
+# Up to so many states a table of all extreme potentials is small: 924 of them for 7 states.
+MOST_STATES_AT_ONCE = 7
+
 __all__ = [
     "L1Movement",
     "L2Movement",
@@ -63,11 +66,14 @@ class Movement(Config, ABC):
     is_drifting: ClassVar[bool] = False
 
     subgradient: Callable[..., ArrayLike] | None = None
+    # carry(x, g, price): the best points of a simplex for linear costs g, moving there from x included, by rows; where known
+    carry: Callable[[Array, Array, Array], Array] | None = None
 
     _rests_on: ClassVar[dict[str, str]] = {
         "grouped": "distance",
         "degree": "distance",
         "subgradient": "distance",
+        "carry": "distance",
     }
 
     def __init__(self, weight: ArrayLike = 1.0) -> None:
@@ -611,6 +617,137 @@ class ImpactMovement(Movement):
         return np.full(dim, self.scale)
 
 
+class FiniteMetric(Movement):
+    r"""Charge changes between a few states by a table: :math:`\lambda D_{ij}` from state i to state j.
+
+    States have no order: which region is primary, which provider is used, which model is loaded. They are the corners of
+    ``Simplex(n)``. A point between corners is a distribution over states, and a change of distribution costs what the cheapest
+    way to carry probability from one to the other costs: the transport distance. That is what switching costs on average if
+    states are drawn so that they switch as cheaply as possible.
+
+    Parameters
+    ----------
+    weight : array_like, optional
+        lambda, one or one per round. Default: 1.
+    D : array_like
+        The costs of switching, of shape (n, n): symmetric, zero for staying, and no detour is cheaper than the direct way.
+
+    Raises
+    ------
+    ValueError
+        If D is not such a table.
+
+    Examples
+    --------
+    >>> regions = FiniteMetric(D=[[0, 1, 4], [1, 0, 4], [4, 4, 0]])
+    >>> regions.paid(np.array([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.5, 0.5]]))
+    array([0., 1., 2.])
+    """
+
+    D: Array
+
+    def __init__(self, weight: ArrayLike = 1.0, *, D: ArrayLike) -> None:
+        super().__init__(weight)
+        self._keep(D=_check_metric(D))
+
+    @cached_property
+    def _potentials(self) -> Array:
+        """The functions of the states that change by no more than D, those of which no two others are the mean."""
+        n = len(self.D)
+        if n == 1:
+            return np.zeros((1, 1))
+        if n == 2:
+            return np.array([[0.0, self.D[0, 1]], [0.0, -self.D[0, 1]]])
+        from scipy.spatial import HalfspaceIntersection
+
+        # The first state has potential 0. Every other pair is a half-space, in which 0 is an inner point.
+        walls = np.zeros((n * (n - 1), n))
+        for row, (i, j) in enumerate((i, j) for i in range(n) for j in range(n) if i != j):
+            if i > 0:
+                walls[row, i - 1] = 1.0
+            if j > 0:
+                walls[row, j - 1] = -1.0
+            walls[row, -1] = -self.D[i, j]
+        corners = HalfspaceIntersection(walls, np.zeros(n - 1)).intersections
+        return np.hstack((np.zeros((len(corners), 1)), corners))
+
+    def distance(self, delta: Array) -> Array:
+        if len(self.D) <= MOST_STATES_AT_ONCE:
+            return np.maximum((delta @ self._potentials.T).max(axis=-1), 0.0)
+        rows = delta.reshape(-1, len(self.D))
+        return np.array([self._solve(row)[0] for row in rows]).reshape(delta.shape[:-1])
+
+    def subgradient(self, delta: Array) -> Array:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """Return a potential whose slope along this change is what the change costs.
+
+        Parameters
+        ----------
+        delta : array
+            A change of distribution.
+
+        Returns
+        -------
+        array
+            The potential of every state.
+        """
+        if len(self.D) <= MOST_STATES_AT_ONCE:
+            return self._potentials[int(np.argmax(self._potentials @ delta))]
+        return self._solve(delta)[1]
+
+    def carry(self, x: Array, g: Array, price: Array) -> Array:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """Move the probability of each state to where its cost and the way there are least; it stays where nothing is gained.
+
+        Parameters
+        ----------
+        x : array
+            The present distributions, one per row.
+        g : array
+            What the states are forecast to cost, one row for each.
+        price : array
+            The price of a unit of movement, one for each.
+
+        Returns
+        -------
+        array
+            The next distributions.
+        """
+        ways = g[:, None, :] + price[:, None, None] * self.D
+        best = ways.argmin(axis=2)
+        own = np.arange(len(self.D))
+        pays = np.take_along_axis(ways, best[:, :, None], axis=2)[:, :, 0] < ways[:, own, own]
+        best = np.where(pays, best, own)
+        moved = np.zeros_like(x)
+        np.add.at(moved, (np.arange(len(x))[:, None], best), x)
+        return moved
+
+    def _solve(self, delta: Array) -> tuple[float, Array]:
+        """Return the cost of the cheapest way to carry probability, and the potentials that prove it."""
+        moved = np.flatnonzero(delta)
+        if len(moved) == 2 and delta[moved].sum() == 0.0:
+            # From one state to one other: the distances to the first are a potential.
+            left = moved[int(delta[moved[0]] > 0.0)]
+            return float(self.D[left] @ np.maximum(delta, 0.0)), self.D[left]
+        from scipy.optimize import linprog
+
+        n = len(self.D)
+        pairs = np.array([(i, j) for i in range(n) for j in range(n) if i != j])
+        walls = np.zeros((len(pairs), n))
+        walls[np.arange(len(pairs)), pairs[:, 0]] = 1.0
+        walls[np.arange(len(pairs)), pairs[:, 1]] = -1.0
+        found = linprog(
+            -delta, walls, self.D[pairs[:, 0], pairs[:, 1]], bounds=[(0.0, 0.0)] + [(None, None)] * (n - 1)
+        )
+        return max(float(delta @ found.x), 0.0), found.x
+
+    def lipschitz(self, dim: int) -> float:
+        # Half of all changes is what leaves, and no part of it goes farther than the farthest state.
+        return 0.5 * math.sqrt(dim) * float(self.D.max())
+
+    def check(self, dim: int) -> None:
+        if len(self.D) != dim:
+            raise InvalidInput(f"D must have a row for each of {dim} states, got {len(self.D)}.")
+
+
 class SwitchFee(Movement):
     r"""Charge a fee whenever any coordinate changes, however far: :math:`\lambda\, [\max_i |\delta_i| > \mathrm{tol}]`.
 
@@ -745,6 +882,27 @@ def _check_prices(value: ArrayLike, name: str, unit: str = "coordinate") -> floa
         given = prices.tolist()
         raise InvalidInput(f"{name} must be a number or one per {unit}, none negative, got {given}.")
     return float(prices) if prices.ndim == 0 else prices
+
+
+def _check_metric(D: ArrayLike) -> Array:
+    """Check a table of switching costs: symmetric, zero for staying, with no cheaper detours up to rounding."""
+    table = real_array(D, "D")
+    if table.ndim != 2 or table.size == 0 or table.shape[0] != table.shape[1]:
+        raise InvalidInput(f"D must be a square table, got shape {table.shape}.")
+    rounding = 1e-12 * float(np.abs(table).max())
+    if np.diagonal(table).any() or (table + np.eye(len(table)) <= 0.0).any():
+        raise InvalidInput(f"D must be 0 for staying and above 0 for switching, got {table.tolist()}.")
+    if np.abs(table - table.T).max() > rounding:
+        raise InvalidInput(f"D must be symmetric, got {table.tolist()}. Use (D + D.T) / 2.")
+    table = 0.5 * (table + table.T)
+    detours = (table[:, :, None] + table[None]).min(axis=1)
+    if (detours < table - rounding).any():
+        i, j = np.argwhere(detours < table - rounding)[0].tolist()
+        raise InvalidInput(
+            f"D must have no cheaper detours, but from {i} to {j} one costs {detours[i, j]:g}, not {table[i, j]:g}. "
+            "Enter what the cheapest way costs."
+        )
+    return table
 
 
 def _check_matrix(A: ArrayLike) -> Array:

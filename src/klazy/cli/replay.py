@@ -97,6 +97,12 @@ def replay(
     time: Annotated[Text, option("The column of time stamps.", "found by its name or its dates")] = None,
     fill: Annotated[Text, option("Missing cells: forward, zero or drop.", "reject them")] = None,
     unit: Annotated[str, option("The unit of costs, such as EUR.")] = "",
+    states: Annotated[
+        Path | None,
+        option(
+            "Be in one column at a time: a file with what switching between columns costs, in multiples of the move cost."
+        ),
+    ] = None,
     start: Annotated[Text, option("The decision before the first row, one number per column.")] = None,
     total: Annotated[float | None, option("What a simplex adds up to.", "1")] = None,
     cap: Annotated[
@@ -156,6 +162,7 @@ def replay(
       klazy replay load.csv --domain box --upper 40 --costs pinball --baseline now.csv --folds 5 --unit EUR
       klazy replay load.csv --domain box --upper 40 --costs pinball --forecast '*_forecast' --baseline hpa
       klazy replay returns.csv --costs log-wealth --movement l1 --move-cost 0.0001:0.01:5
+      klazy replay latency.csv --states switching.csv --move-cost 20
       klazy replay delays.csv --move-cost 5 --emit agent.json && klazy live agent.json < today.csv
       klazy replay --prometheus http://localhost:9090 --query 'sum(rate(http_requests_total[1m]))' --since 14d --step 60s
       klazy --import mine replay delays.csv --domain mine:domain --costs mine:costs

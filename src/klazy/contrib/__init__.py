@@ -20,6 +20,7 @@ from klazy.contrib.guarantees import (
 from klazy.contrib.learners.adaptive import SteadyAdaptive, StronglyAdaptive
 from klazy.contrib.learners.coin import CoinBetting
 from klazy.contrib.learners.mirror import Entropy, Geometry, MirrorMemory
+from klazy.contrib.learners.states import BlockedArms, Stay, WorkFunction
 from klazy.contrib.learners.wealth import (
     OLMAR,
     PAMR,
@@ -39,6 +40,7 @@ from klazy.contrib.lookahead import (
     LazyCapacity,
     LookAhead,
     LookAheadSAder,
+    PlayNext,
     RandomizedCapacity,
     RecedingHorizon,
     run_ahead,
@@ -65,6 +67,7 @@ from klazy.learners.thumb import FollowTheLeader, Periodic
 from klazy.movement import (
     AsymmetricMovement,
     DriftedMovement,
+    FiniteMetric,
     ImpactMovement,
     MahalanobisMovement,
     SquaredMovement,
@@ -85,6 +88,8 @@ __all__ += ["FollowForecast"]
 # Rules for shares of wealth.
 __all__ += ["OLMAR", "PAMR", "BuyAndHold", "OnlineNewton", "SoftBayes", "UniformRebalanced"]
 __all__ += ["exponentiated_gradient"]
+# Rules for a few states without order.
+__all__ += ["BlockedArms", "Stay", "WorkFunction"]
 # Geometries of MirrorMemory.
 __all__ += ["Entropy", "Geometry"]
 # Learners around learners.
@@ -106,11 +111,11 @@ __all__ += [
 ]
 # Movements.
 __all__ += ["AsymmetricMovement", "SquaredMovement", "SwitchFee"]
-__all__ += ["DriftedMovement", "ImpactMovement", "MahalanobisMovement", "WeightedL2Movement"]
+__all__ += ["DriftedMovement", "FiniteMetric", "ImpactMovement", "MahalanobisMovement", "WeightedL2Movement"]
 # Baselines that look ahead.
 __all__ += ["GOBD", "OBD", "RHGD", "ROBD"]
-__all__ += ["AveragingHorizon", "LazyCapacity", "LookAhead", "LookAheadSAder", "RandomizedCapacity"]
-__all__ += ["RecedingHorizon", "run_ahead"]
+__all__ += ["AveragingHorizon", "LazyCapacity", "LookAhead", "LookAheadSAder", "PlayNext"]
+__all__ += ["RandomizedCapacity", "RecedingHorizon", "run_ahead"]
 # Games, the best sequence of a given length, and actions drawn from a run.
 __all__ += ["Game", "best_with_path_length", "sample_actions", "sample_whole"]
 # Bounds.

@@ -18,13 +18,13 @@ from klazy.base.checks import Array, InvalidInput, instance, integer, non_negati
 from klazy.base.config import Config
 from klazy.base.options import explain_arguments
 from klazy.costs import CallableCosts, Costs, as_costs
-from klazy.game.game import Game
+from klazy.game.game import Game, check_player, find_rows
 from klazy.game.trace import Totals, Trace
 from klazy.hindsight import best_fixed, offline_optimum
 from klazy.hindsight.dynamic import Costly, relax, tabulate
 from klazy.hindsight.optimum import GapNotReached
 from klazy.hindsight.problem import has_steps
-from klazy.learners.base import check_domain
+from klazy.learners.base import Learner, check_domain
 from klazy.learners.sader import harmonic_prior
 from klazy.movement import Movement
 from klazy.sets import Box, ConvexSet
@@ -219,6 +219,42 @@ def run_ahead(
         state=None,
         text=repr(player),
     )
+
+
+class PlayNext(LookAhead):
+    """Play what a learner would play one round later: it sees f_t, learns from it, and then decides for round t.
+
+    Rules that are published with a competitive ratio know a round's cost before they decide. Around such a rule, this is the
+    rule as published.
+
+    Parameters
+    ----------
+    learner : Learner
+        Who decides.
+
+    Examples
+    --------
+    >>> costs = [[1.0], [-1.0]]
+    >>> run_ahead(PlayNext(GD(Box(-1, 1), sigma=2.0)), costs).x.ravel().tolist(), run(GD(Box(-1, 1), 2.0), costs).x[1].item()
+    ([-0.5, 0.0], -0.5)
+    """
+
+    learner: Learner[Any]
+
+    def __init__(self, learner: Learner[Any]) -> None:
+        super().__init__(check_player(learner, "learner").domain)
+        self._keep(learner=learner)
+
+    def points(self, game: Game) -> Array:
+        costs = game.costs
+        rows = None if self.learner.family is None else find_rows(self.learner, costs)
+        state = self.learner.init(game.x0)
+        played = []
+        for t in range(1, costs.T + 1):
+            feedback = costs.subgradient(t, state.x) if rows is None else rows[t - 1]
+            state = self.learner.step(state, feedback)
+            played.append(state.x)
+        return np.array(played)
 
 
 class OBD(LookAhead):

@@ -6,6 +6,8 @@ coordinate sits at one of its ends or where it began. Both programmes run backwa
 cost to go is an optimal dual point. So the lower bound comes from multipliers, as everywhere else, and the gap is an allowance
 for rounding.
 
+States without order are corners of a simplex, too: what switching costs is a table, and the programme is over states.
+
 Integers: where coordinates can be solved one by one, a table of rounds and integers gives the optimum. Elsewhere the optimum
 without that restriction is rounded, between its bound and what the rounded sequence costs.
 """
@@ -20,7 +22,7 @@ from klazy.game.game import Game
 from klazy.hindsight.optimum import EPS, Optimum
 from klazy.hindsight.problem import Problem
 from klazy.kernels import codes
-from klazy.movement import Movement
+from klazy.movement import FiniteMetric, Movement
 from klazy.sets import Box, ConvexSet
 from klazy.sets.limits import LimitedSet
 
@@ -30,16 +32,14 @@ PAIRS = 1_000_000  # the largest table of pairs of integers, where every move ha
 
 def exact_optimum(problem: Problem) -> Optimum | None:
     """Return the optimum of linear costs if a dynamic programme finds it, else None."""
-    if (
-        problem.is_tied
-        or problem.within is not None
-        or problem.grouped
-        or problem.degree != 1.0
-        or codes.code_of(problem.costs) != codes.LINEAR
-    ):
+    if problem.is_tied or problem.within is not None or codes.code_of(problem.costs) != codes.LINEAR:
         return None
     kind = codes.code_of(problem.domain)
     is_inside = problem.x0 is None or problem.domain.contains(problem.x0)
+    if isinstance(problem.movement, FiniteMetric) and kind == codes.SIMPLEX and is_inside:
+        return _find_states(problem, problem.movement.D)
+    if problem.needs_cuts or problem.grouped or problem.degree != 1.0:
+        return None
     if kind != codes.BOX and not (kind == codes.SIMPLEX and is_inside):
         return None
 
@@ -70,6 +70,31 @@ def exact_optimum(problem: Problem) -> Optimum | None:
     steepest = np.minimum(problem.weights * np.linalg.norm(problem.prices), 2.0 * slopes).sum()
     bound -= problem.rounding(slopes, float(steepest))
     return problem.certify(u, (hitting, switching), bound, "dynamic programme")
+
+
+def _find_states(problem: Problem, prices: Array) -> Optimum:
+    """Return the optimum on a simplex whose corners are states, with a table of switching costs, in O(T n^2).
+
+    The cost to go of every state is found backwards. Probability never splits: each part of the first distribution follows
+    its own cheapest way.
+    """
+    costs = problem.costs.arrays()[0]
+    states = np.arange(problem.dim)
+    following = np.empty((problem.T, problem.dim), dtype=np.int32)
+    ahead = np.zeros(problem.dim)
+    for t in range(problem.T - 1, -1, -1):
+        ways = problem.weights[t] * prices + (costs[t] + ahead)
+        following[t] = ways.argmin(axis=1)
+        ahead = ways[states, following[t]]
+    at = states
+    shares = problem.domain.start if problem.x0 is None else problem.x0
+    u = np.zeros((problem.T, problem.dim))
+    for t in range(problem.T):
+        at = following[t, at]
+        np.add.at(u[t], at, shares)
+    steepest = float(np.abs(costs).max() + problem.weights.max() * prices.max())
+    bound = float(ahead @ shares) - problem.T * EPS * float(shares.sum()) * steepest
+    return problem.certify(u, problem.paid(u), bound, "dynamic programme")
 
 
 class Costly(NamedTuple):

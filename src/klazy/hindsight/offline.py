@@ -214,11 +214,11 @@ def solve(
     progress: Progress | None = None,
 ) -> tuple[Optimum, Point | None]:
     """Find the optimum, to the gap or as far as the iterations go, and where a splitting method stood at the end."""
-    if problem.needs_cuts:
-        return cut_optimum(problem, gap, iterations, progress), None
     found = exact_optimum(problem)
     if found is not None:
         return found, None
+    if problem.needs_cuts:
+        return cut_optimum(problem, gap, iterations, progress), None
     return iterate(problem, gap, iterations, start=start, progress=progress)
 
 

@@ -22,7 +22,35 @@ class BanditState(NamedTuple):
     v: Array
 
 
-class Bandit(Wrapper[BanditState]):
+class FromCosts:
+    """What learners share that see what ``points`` decisions of a round cost, and no gradient."""
+
+    learns_from_values: ClassVar[bool] = True
+    points: int = 1
+
+    def check_values(self, values: Any) -> Array:
+        """Check the costs of a round.
+
+        Parameters
+        ----------
+        values : array_like
+            One cost per point; a plain number will do for ``points=1``.
+
+        Returns
+        -------
+        array
+            The costs, of shape (points,).
+
+        Raises
+        ------
+        ValueError
+            If they are not as many real numbers.
+        """
+        given = real_array(values, "value")
+        return vector(np.atleast_1d(given), "value", self.points).copy()
+
+
+class Bandit(FromCosts, Wrapper[BanditState]):
     r"""Any learner where only the cost of a decision is known, and no gradient.
 
     The learner plays :math:`z_t` on the set shrunk by ``delta``, and gets an estimate of its gradient. With n the dimension
@@ -62,17 +90,14 @@ class Bandit(Wrapper[BanditState]):
     points: int
     delta: float
     seed: int
-    learns_from_values: ClassVar[bool] = True
     inside: ConvexSet  # where the learner's own point is
 
     def __init__(self, learner: Learner[Any], points: int = 1, *, delta: float, seed: int = 0) -> None:
         self._wrap(learner, by_gradients=True)
         if points not in (1, 2):
             raise InvalidInput(f"points must be 1 or 2, got {points!r}.")
-        if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or not 0 <= seed < MOST_SEEDS:
-            raise InvalidInput(f"seed must be an integer from 0 to 2^64 - 1, got {seed!r}.")
         inside = self.domain.shrunk(delta)
-        self._keep(points=int(points), delta=float(delta), seed=int(seed), inside=inside)
+        self._keep(points=int(points), delta=float(delta), seed=check_seed(seed), inside=inside)
 
     @cached_property
     def mover(self) -> Learner[Any]:
@@ -178,27 +203,6 @@ class Bandit(Wrapper[BanditState]):
             x = x + self.delta * v
         return BanditState(t, x, inner, v)
 
-    def check_values(self, values: Any) -> Array:
-        """Check the costs of a round.
-
-        Parameters
-        ----------
-        values : array_like
-            One cost per point; a plain number will do for ``points=1``.
-
-        Returns
-        -------
-        array
-            The costs, of shape (points,).
-
-        Raises
-        ------
-        ValueError
-            If they are not as many real numbers.
-        """
-        given = real_array(values, "value")
-        return vector(np.atleast_1d(given), "value", self.points).copy()
-
     def check_state(self, state: Any) -> BanditState:
         t = self._check_kind(state, BanditState)
         inner = self.mover.check_state(state.inner)
@@ -213,15 +217,26 @@ class Bandit(Wrapper[BanditState]):
         return BanditState(t, np.asarray(state.x), inner, np.asarray(state.v))
 
 
-def draw_direction(domain: ConvexSet, seed: int, t: int) -> Array:
-    """Draw a unit vector along the set, uniformly, from the seed and the round; zero if the set is a single point.
+def check_seed(seed: Any) -> int:
+    """Check the seed of a learner, which is the key of a random generator."""
+    if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or not 0 <= seed < MOST_SEEDS:
+        raise InvalidInput(f"seed must be an integer from 0 to 2^64 - 1, got {seed!r}.")
+    return int(seed)
 
-    NumPy promises that the numbers of this generator and of ``RandomState`` never change.
+
+def make_generator(seed: int, t: int) -> np.random.RandomState:
+    """Return the generator of a round; NumPy promises that its numbers never change.
+
+    A Philox counts up its lowest word as it draws. The round is the highest one, so that no two rounds share numbers.
     """
+    return np.random.RandomState(np.random.Philox(key=seed, counter=[0, 0, 0, t]))
+
+
+def draw_direction(domain: ConvexSet, seed: int, t: int) -> Array:
+    """Draw a unit vector along the set, uniformly, from the seed and the round; zero if the set is a single point."""
     if domain.rank == 0:
         return np.zeros(domain.dim)
-    # A Philox counts up its lowest word as it draws. The round is the highest one, so that no two rounds share numbers.
-    random = np.random.RandomState(np.random.Philox(key=seed, counter=[0, 0, 0, t]))
+    random = make_generator(seed, t)
     while True:
         v = domain.along(random.standard_normal(domain.dim))
         length = float(np.sqrt((v * v).sum()))

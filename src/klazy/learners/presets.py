@@ -21,6 +21,7 @@ from klazy.learners.klazy import KLazyGD
 from klazy.learners.leader import Leader
 from klazy.learners.memory import Decay, Forget, Full, Memory, MemoryGD
 from klazy.learners.planning import Planning, suits_plan
+from klazy.learners.prox import is_carried
 from klazy.learners.reluctant import Reluctant
 from klazy.learners.sader import SELF_TUNED, SAder, harmonic_prior
 from klazy.learners.seasonal import Seasonal, count_ring_rows
@@ -455,7 +456,8 @@ def auto(
         instance(family, "costs", Family, "a Family such as Pinball(), or costs of one")
     # Experts plan with Euclidean distance if only the distance of a movement is known; the leader charges what it costs.
     planned = movement
-    if movement.grouped is None and not movement.is_fee:
+    has_states = is_carried(domain, movement) and (family is None or codes.code_of(family) == codes.LINEAR)
+    if movement.grouped is None and not movement.is_fee and not has_states:
         price = movement.lipschitz(domain.dim)
         planned = L2Movement(np.asarray(movement.weight) * price)
     if family is not None and codes.code_of(family) == codes.LINEAR:
@@ -482,7 +484,9 @@ def auto(
     ]
     learned = [Autoregressive(domain, planned, horizon, family=known, start=start) for horizon in horizons]
     is_norm = movement.degree == 1.0
-    plans = (None, *SEASONAL_HORIZONS) if is_norm and not smoothed[0].is_curved else SEASONAL_HORIZONS
+    # A plan over a whole season needs prices by coordinate, or a Euclidean distance.
+    is_planned = is_norm and not smoothed[0].is_curved and not has_states
+    plans = (None, *SEASONAL_HORIZONS) if is_planned else SEASONAL_HORIZONS
     seasons = [] if period is None else np.atleast_1d(period).tolist()
     if not movement.is_fee and domain.dim <= MOST_SEASONAL:
         seasons = [None, *seasons]

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from klazy.base.checks import Array
 from klazy.families import Pinball
 from klazy.movement import Movement
-from klazy.sets import Box, ConvexSet
+from klazy.sets import Box, ConvexSet, Simplex
 from klazy.sets.base import SHORTEST
 from klazy.sets.compose import NotConverged
 from klazy.sets.separable import Separable, find_root
@@ -43,6 +43,7 @@ def move_if_it_pays(domain: ConvexSet, movement: Movement, x: Array, g: Array, p
     - Euclidean distance: a search over one number on every set.
     - Its square: one projection. A fee: the only move worth it is to where g is least.
     - :class:`~klazy.contrib.ImpactMovement`: :meth:`~klazy.types.ConvexSet.balance`, a search over one number.
+    - :class:`~klazy.contrib.FiniteMetric` on a simplex: each part of the point goes to where its cost and the way are least.
     - All other pairs of set and movement: a splitting (Douglas and Rachford), which is slow, and ends within about 1e-8 of
       the least value.
 
@@ -75,10 +76,18 @@ def move_if_it_pays(domain: ConvexSet, movement: Movement, x: Array, g: Array, p
         u = domain.lowest(slopes)
     elif movement.grouped and movement.degree == 2.0:
         u = domain.nearest(points - slopes / prices[:, None])
+    elif is_carried(domain, movement):
+        assert movement.carry is not None
+        u = movement.carry(points, slopes, prices)
     else:
         u = _find_least(domain, movement, points, slopes, 0.0, prices)
     gain = np.vecdot(slopes, points - u) - _charge(movement, u - points, prices)
     return np.where(gain[:, None] > 0.0, u, points).reshape(x.shape)
+
+
+def is_carried(domain: ConvexSet, movement: Movement) -> bool:
+    """Return True if the movement itself knows which moves pay on this set."""
+    return movement.carry is not None and type(domain) is Simplex
 
 
 def approach_if_it_pays(

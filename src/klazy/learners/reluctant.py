@@ -12,7 +12,7 @@ from klazy.base.checks import Array, InvalidInput, check_flag, instance, number,
 from klazy.families import Family, Linear, LogWealth, Pinball, Quadratic, Rewards
 from klazy.kernels import codes
 from klazy.learners.base import Learner, check_domain, check_start
-from klazy.learners.prox import approach_if_it_pays, find_band, move_if_it_pays, stock_if_it_pays
+from klazy.learners.prox import approach_if_it_pays, find_band, is_carried, move_if_it_pays, stock_if_it_pays
 from klazy.movement import Movement, as_movement
 from klazy.sets import ConvexSet
 from klazy.sets.base import check_bounded
@@ -133,7 +133,7 @@ class Reluctant(Learner[ReluctantState]):
             )
         self._keep(
             domain=domain,
-            movement=_check_movement(movement, domain.dim),
+            movement=_check_movement(movement, domain),
             window=None if window is None else float(window),
             horizon=positive(horizon, "horizon"),
             family=family,
@@ -416,12 +416,12 @@ def _understands_average(family: Family) -> bool:
     return family.rows_are != "gradients" or type(family).expected is Linear.expected
 
 
-def _check_movement(movement: Any, dim: int) -> Movement:
+def _check_movement(movement: Any, domain: ConvexSet) -> Movement:
     movement = as_movement(movement)
     if not movement.is_steady:
         raise InvalidInput(f"movement must have one weight for all rounds, got {movement!r}.")
-    if movement.grouped is None and not movement.is_fee:
+    if movement.grouped is None and not movement.is_fee and not is_carried(domain, movement):
         message = f"movement must say how it is `grouped`, got {movement!r}. Use L1Movement(...)."
         raise InvalidInput(message)
-    movement.check(dim)
+    movement.check(domain.dim)
     return movement

@@ -18,7 +18,7 @@ import numpy as np
 from klazy.base.checks import Array, InvalidInput, integer, one_of, rows, vector
 from klazy.kernels import codes
 from klazy.kernels.layout import find_missing_part, layout_of
-from klazy.learners import Bandit, Delayed, Learner
+from klazy.learners import Delayed, Learner
 from klazy.learners.base import describe_state, rebuild_state
 from klazy.live import records
 from klazy.live.guards import Guards, GuardState
@@ -233,7 +233,7 @@ class AgentState:
     @property
     def learns_from_costs(self) -> bool:
         """Whether the feedback of a round is what its decision cost."""
-        return isinstance(self.learner, Bandit)
+        return self.learner.learns_from_values
 
     def explain(self) -> "Explanation":
         """Explain why it plays this point."""
@@ -334,7 +334,7 @@ class AgentState:
         learner = self.learner
         if not self.learns_from_costs:
             raise InvalidInput(
-                f"observe_cost needs a Bandit learner, got {type(learner).__name__}. "
+                f"observe_cost needs a learner that sees only costs, got {type(learner).__name__}. "
                 "Use Bandit(learner, delta=0.1), or update(g)."
             )
         if self.spec.costs is not None:

@@ -24,7 +24,7 @@ from klazy.kernels.codes import SEASON_LAGS
 from klazy.kernels.layout import find_missing_part
 from klazy.learners import Learner
 from klazy.learners.presets import MOST_SEASONAL, ensemble_auto
-from klazy.movement import Movement
+from klazy.movement import FiniteMetric, Movement
 from klazy.sets import CappedSimplex, ConvexSet, Simplex
 from klazy.studies.installed import list_installed, load_installed
 from klazy.studies.tuning import choose_lags, choose_sigmas
@@ -61,6 +61,8 @@ PROFILE_PERIODS = (2, 4, 8, 16)
 HEADROOMS = (0.5, 2.0)
 # Quantiles of demand are tried around the one that is best where moving is free, which is at least the first of these.
 QUANTILES = (0.05, 0.95)
+# How many times a switch must pay, at the least and at the most.
+PATIENCE = (0.1, 10.0)
 # What another author's learner may ask for by the names of its arguments.
 OFFERED = ("domain", "movement", "family", "costs", "move_cost")
 
@@ -216,6 +218,18 @@ def choose_hinted(facts: Facts) -> Axes | None:
     return {} if facts.has_forecasts else None
 
 
+def choose_states(facts: Facts) -> Axes | None:
+    """Let a rule without parameters play among states, whose switching costs are a table."""
+    return {} if isinstance(facts.movement, FiniteMetric) else None
+
+
+def choose_patience(facts: Facts) -> Axes | None:
+    """Choose how patient a rule among states may be."""
+    if choose_states(facts) is None:
+        return None
+    return {"times": np.geomspace(*PATIENCE, facts.counts.single).tolist()}
+
+
 def choose_wealth(facts: Facts) -> Axes | None:
     """Let a rule without parameters play where rows are price relatives."""
     return {} if isinstance(facts.family, LogWealth) else None
@@ -236,8 +250,8 @@ class Contender:
     ``kind`` says what it knows, ``style`` how it decides. ``make`` builds the learner from those facts that its arguments name,
     and from its parameters. ``axes`` chooses the values to try, None where the contender does not play; in the arena it then
     never moves. ``study`` names the only study it plays in, if it does not play in all, and ``since`` the first version of the
-    arena's suite with it. If it is no learner, ``make`` gives the points of all rounds of a game, which it is called with, and
-    with the largest size of a gradient.
+    arena's suite with it. One that ``is_pure`` plays corners of a simplex from a corner on. If it is no learner, ``make`` gives
+    the points of all rounds of a game, which it is called with, and with the largest size of a gradient.
     """
 
     name: str
@@ -248,6 +262,7 @@ class Contender:
     study: str = ""
     since: str = "1"
     is_learner: bool = True
+    is_pure: bool = False
 
     def bind(self, facts: Facts) -> Callable[..., Learner[Any]]:
         """Return the builder for a game, which takes the parameters alone."""
@@ -286,8 +301,12 @@ def make_decay(domain: ConvexSet, sigma: float, m: float, start: Array | None = 
 def make_auto(
     domain: ConvexSet, movement: Movement, family: Family, long_periods: list[int], start: Array | None = None
 ) -> Learner[Any]:
-    """Build ``auto``, which is given rows: by gradients it overshoots demands and targets."""
-    return learners.auto(domain, movement, costs=family, period=long_periods, start=start)
+    """Build ``auto``, which is given rows: by gradients it overshoots demands and targets.
+
+    Among states it has no guard, whose points are distributions.
+    """
+    made = learners.auto(domain, movement, costs=family, period=long_periods, start=start)
+    return made.replace(guard=False) if isinstance(movement, FiniteMetric) else made
 
 
 def make_equal(domain: ConvexSet) -> Learner[Any]:
@@ -330,17 +349,23 @@ def make_seasonal(
 
 
 CONTENDERS = (
-    Contender(FIXED, TUNED, make_fixed, style=SIMPLE),
-    Contender("follow the leader", TUNED, learners.FollowTheLeader, style=SIMPLE),
-    Contender("last value", TUNED, learners.LastValue, style=SIMPLE),
-    Contender("moving average", TUNED, learners.MovingAverage, tune_by(window="lag"), SIMPLE),
-    Contender("dead band", TUNED, learners.DeadBand, tune_by(window="lag", horizon="lag"), SIMPLE),
-    Contender("minimum hold", TUNED, learners.MinimumHold, tune_by(window="lag", hold="lag"), SIMPLE),
-    Contender("periodic", TUNED, learners.Periodic, tune_by(window="lag", every="lag"), SIMPLE),
+    Contender(FIXED, TUNED, make_fixed, style=SIMPLE, is_pure=True),
+    Contender("follow the leader", TUNED, learners.FollowTheLeader, style=SIMPLE, is_pure=True),
+    Contender("last value", TUNED, learners.LastValue, style=SIMPLE, is_pure=True),
+    Contender("moving average", TUNED, learners.MovingAverage, tune_by(window="lag"), SIMPLE, is_pure=True),
+    Contender(
+        "dead band", TUNED, learners.DeadBand, tune_by(window="lag", horizon="lag"), SIMPLE, is_pure=True
+    ),
+    Contender(
+        "minimum hold", TUNED, learners.MinimumHold, tune_by(window="lag", hold="lag"), SIMPLE, is_pure=True
+    ),
+    Contender("periodic", TUNED, learners.Periodic, tune_by(window="lag", every="lag"), SIMPLE, is_pure=True),
     Contender("rolling maximum", TUNED, learners.RollingMax, choose_headrooms, SIMPLE, since="2"),
     Contender("rolling quantile", TUNED, learners.RollingQuantile, choose_quantiles, SIMPLE, since="2"),
     Contender(EQUAL, TUNED, make_equal, choose_wealth, SIMPLE, since="2"),
     Contender(HELD, TUNED, contrib.BuyAndHold, choose_wealth, SIMPLE, since="2"),
+    Contender("stay", TUNED, contrib.Stay, choose_patience, SIMPLE, REPLAY, is_pure=True),
+    Contender("work function", TUNED, contrib.WorkFunction, choose_states, SIMPLE, REPLAY, is_pure=True),
     Contender(SEASONAL_RULE, TUNED, make_seasonal, choose_seasons, SIMPLE, REPLAY),
     Contender("GD", TUNED, learners.GD, tune_by(sigma="sigma"), GREEDY),
     Contender("LazyGD", TUNED, learners.LazyGD, tune_by(sigma="sigma"), LAZY),
@@ -349,7 +374,7 @@ CONTENDERS = (
     Contender("SAder", INFORMED, learners.sader, style=LAZY, study=ARENA),
     Contender("SAder-k", INFORMED, learners.sader_k, style=LAZY),
     Contender("ensemble_auto", TUNES_ITSELF, ensemble_auto, style=LAZY, study=ARENA),
-    Contender("auto", TUNES_ITSELF, make_auto, style=LAZY),
+    Contender("auto", TUNES_ITSELF, make_auto, style=LAZY, is_pure=True),
     Contender("forecast", TUNED, make_follower, choose_follower, FORECASTING, REPLAY),
     Contender("auto with forecast", TUNES_ITSELF, make_hinted, choose_hinted, FORECASTING, REPLAY),
 )

@@ -77,7 +77,7 @@ def draw_all(found: "Report") -> "Iterator[tuple[str, Figure]]":
 
 def list_shown(found: "Report") -> list[str]:
     """List the contenders in every figure: the best of all and of each kind, never moving, and the baseline."""
-    best = [found.best, *(found.best_of(style) for style in ("lazy", "greedy", "simple"))]
+    best = [found.best, *map(found.best_of, found.styles)]
     return list(dict.fromkeys([*(score.name for score in best), FIXED, found.reference.name]))
 
 

@@ -24,7 +24,7 @@ from klazy.live.agent import Agent
 from klazy.live.rows import NEXT_ROW, THIS_ROW, check_zeros
 from klazy.movement import Movement
 from klazy.sets import ConvexSet
-from klazy.studies.contenders import FIXED, FORECASTING, SEASONAL_RULE
+from klazy.studies.contenders import FIXED, FORECASTING, GREEDY, LAZY, SEASONAL_RULE, SIMPLE
 from klazy.studies.replay import page, scoring, wording
 from klazy.studies.replay.scoring import BASELINE, TUNED_ROWS, Best, Fold, Progress
 from klazy.studies.replay.setup import (
@@ -35,6 +35,7 @@ from klazy.studies.replay.setup import (
     list_warnings,
     make_autoscaler,
     make_setup,
+    read_states,
 )
 from klazy.studies.replay.source import (
     DAY_SECONDS,
@@ -163,6 +164,12 @@ class Report(Tabular):
         """
         scores = {score.name: score for score in self.scores}
         return scores[one_of(name, "name", tuple(scores))]
+
+    @property
+    def styles(self) -> list[str]:
+        """How contenders decide that are given no forecasts, each style that plays: ``"lazy"``, ``"greedy"``, ``"simple"``."""
+        kinds = {score.kind for score in self.scores}
+        return [style for style in (LAZY, GREEDY, SIMPLE) if style in kinds]
 
     def best_of(self, *kinds: str) -> Score:
         """Return the best of these kinds: ``"simple"``, ``"greedy"``, ``"lazy"``.
@@ -320,7 +327,7 @@ class Report(Tabular):
             "laziness": wording.judge_laziness(self),
             "forecasts": wording.judge_forecasts(self),
             "best": self.best.name,
-            **{f"best_{style}": self.best_of(style).name for style in ("lazy", "simple", "greedy")},
+            **{f"best_{style}": self.best_of(style).name for style in self.styles},
             "savings": {name: saving._asdict() for name, saving in self.savings.items()},
             "rounds": {"first": self.rounds[0], "tuned": self.tuned, "second": self.rounds[1]},
             "move_cost": np.asarray(self.setup.movement.weight).tolist(),
@@ -459,6 +466,7 @@ def replay(
     time: str | None = None,
     fill: str | None = None,
     unit: str = "",
+    states: Any = None,
     progress: Progress | None = None,
     **options: Any,
 ) -> Report:
@@ -503,6 +511,9 @@ def replay(
         What to do with missing cells: ``"forward"``, ``"zero"`` or ``"drop"``. Default: reject them.
     unit : str, optional
         The unit of costs, such as ``"EUR"``.
+    states : path, frame or array_like, optional
+        What switching between columns costs, in multiples of the move cost: a table with a row and a column for each, of which
+        the decision is one at a time, such as the region that is primary. Default: decisions may be mixed.
     progress : callable, optional
         Called with the fraction of the work that is done.
     **options
@@ -537,6 +548,9 @@ def replay(
     has_rule = is_autoscaler(baseline)
     source = _open(data, time, fill, costs, None if has_rule else baseline, forecast, forecast_for)
     weights = np.atleast_1d(move_cost).astype(float).tolist()
+    if states is not None:
+        movement = read_states(states, source, domain, costs, movement)
+        options = {"start": np.eye(source.dim)[0]} | options
     setups = [make_setup(source.dim, domain, costs, movement, weight, **options) for weight in weights]
     if has_rule:
         setups = [replace(setup, rule=make_autoscaler(baseline, source, setup)) for setup in setups]

@@ -14,7 +14,7 @@ import numpy as np
 
 from klazy.base.checks import Array, InvalidInput
 from klazy.base.options import write_option
-from klazy.contrib import PodAutoscaler
+from klazy.contrib import FiniteMetric, PodAutoscaler
 from klazy.families import Family, LogWealth
 from klazy.game.batch import run_batch
 from klazy.game.run import COMPILED, run
@@ -331,9 +331,11 @@ def list_tunables(
         has_forecasts=hints is not None,
     )
     found = []
+    has_states = isinstance(setup.movement, FiniteMetric)
     for contender in list_contenders(REPLAY):
         axes = contender.axes(facts)
-        if axes is not None:
+        # A distribution over states is no decision.
+        if axes is not None and (contender.is_pure or not has_states):
             told = hints if contender.style == FORECASTING else None
             make = partial(LearnerPlayer, contender.bind(facts), setup, told)
             found.append(Tunable(contender.name, contender.style, make, axes))
@@ -615,11 +617,13 @@ def _name_row(place: int) -> str:
 
 
 def measure_binding(scores: list[Score], setup: Setup, rows: Array) -> float:
-    """Measure the share of these rounds in which the projection of k-lazyGD, as it was tuned, has an effect.
+    """Measure the share of these rounds in which the projection of k-lazyGD, as it was tuned, has an effect; 1 without it.
 
     On a simplex a cost that all coordinates share is removed from the gradients: to project it away changes nothing.
     """
-    learner = next(each.player.learner for each in scores if each.name == "k-lazyGD")
+    learner = next((each.player.learner for each in scores if each.name == "k-lazyGD"), None)
+    if learner is None:
+        return 1.0
     trace = run(learner, setup.family.costs(rows), movement=setup.movement)
     g = remove_shared(setup.family.gradient(rows, trace.x), setup.domain)
     points = np.vstack((trace.x, trace.state.x))

@@ -21,7 +21,7 @@ from klazy.families import Family, Linear, LogWealth, Pinball, Quadratic, Reward
 from klazy.kernels.codes import LINEAR, code_of
 from klazy.live import Guards
 from klazy.live.rows import check_per
-from klazy.movement import AsymmetricMovement, Movement, as_movement, suit_movement
+from klazy.movement import AsymmetricMovement, FiniteMetric, Movement, as_movement, suit_movement
 from klazy.sets import Box, CappedSimplex, ConvexSet, L2Ball, Polytope, Simplex
 from klazy.studies.contenders import is_simplex
 from klazy.studies.replay.source import Source
@@ -395,6 +395,33 @@ def _choose_movement(
     if movement is None:
         return suit_movement(domain, move_cost)
     return as_movement(movement, move_cost)
+
+
+def read_states(table: Any, source: Source, domain: Any, costs: Any, movement: Any) -> FiniteMetric:
+    """Read what switching between the columns of a trace costs, from a file, a frame or an array.
+
+    Columns with names may come in any order, if rows come in the same one.
+    """
+    flag = write_option("states")
+    if domain != "simplex" or costs not in ("linear", "rewards") or movement is not None:
+        given = f"domain {domain}, costs {costs} and movement {movement}"
+        raise _refuse(
+            f"{flag} is for linear costs or rewards, on the simplex, without a movement",
+            given,
+            "Leave these out.",
+        )
+    read = Source(table)
+    if source.dim != read.T or read.dim != source.dim:
+        raise InvalidInput(
+            f"{flag} must be a table of {source.dim} rows and columns, got {read.T} and {read.dim}."
+        )
+    order = list(range(source.dim))
+    if set(read.columns) == set(source.columns):
+        order = [read.columns.index(name) for name in source.columns]
+    elif isinstance(table, str | Path):
+        names = ", ".join(source.columns)
+        raise InvalidInput(f"{flag} must have the columns {names}, got {', '.join(read.columns)}.")
+    return FiniteMetric(D=read.read(0, read.T)[np.ix_(order, order)])
 
 
 def check_plausible(source: Source, setup: Setup) -> None:
