@@ -315,7 +315,7 @@ def test_a_year_is_played_by_who_had_earned_most_before(prices):
 
 
 def test_learners_see_nothing_of_the_day_they_decide_for(prices):
-    short = {"PAMR": lambda domain, _: kl.contrib.PAMR(domain)}
+    short = {"PAMR": kl.contrib.PAMR}
     weights = backtest(prices=prices, learners=short, bps=0.0).to_pandas("PAMR").to_numpy()
     relatives = (prices / prices.shift()).to_numpy()[1:]
     x = kl.run(kl.contrib.PAMR(kl.Simplex(6)), kl.LogWealthCosts(relatives[:-1]), engine="step")
@@ -453,8 +453,8 @@ RELATIVES = WALK / WALK.shift() + np.resize([0.01, -0.01], (40, 1))
         ({"prices": WALK, "bps": 1e4}, "bps must be below 10000, got 10000. 10 is a tenth of a per cent."),
         (
             {"prices": WALK, "learners": {"EG": "auto"}},
-            "learners must be learners, or functions such as lambda domain, movement: kl.contrib.SoftBayes(domain), "
-            "got 'auto': 'str' object is not callable",
+            "learners['EG'] must be a learner or make one, as kl.contrib.SoftBayes or lambda domain: kl.GD(domain, 1.0), "
+            "got 'auto': 'auto' is not a callable object.",
         ),
     ],
 )

@@ -85,5 +85,5 @@ def test_an_online_walk_is_a_back_test():
 
 
 def test_a_learner_must_be_made():
-    with pytest.raises(InvalidInput, match="learner must be a function that makes a learner, got"):
+    with pytest.raises(InvalidInput, match="learner must be a learner or make one, as"):
         OnlineLearner(lambda domain, movement: 3).fit(RETURNS)

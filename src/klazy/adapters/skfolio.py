@@ -6,13 +6,12 @@ import numpy as np
 import sklearn.utils.validation as skv
 from skfolio.optimization import BaseOptimization
 
-from klazy.base.checks import InvalidInput
 from klazy.contrib import ensemble_auto
 from klazy.costs import LogWealthCosts
 from klazy.game.run import run
-from klazy.learners import Learner
 from klazy.movement import TVMovement
 from klazy.sets import Simplex
+from klazy.studies.portfolio import make_learner
 
 __all__ = ["OnlineLearner"]
 
@@ -28,8 +27,8 @@ class OnlineLearner(BaseOptimization):
     Parameters
     ----------
     learner : callable, optional
-        A function ``(domain, movement)`` that makes the learner, for example ``lambda domain, movement: BuyAndHold(domain)``.
-        Default: :func:`~klazy.contrib.ensemble_auto`.
+        A class or a function that makes the learner from ``domain``, ``movement`` and ``costs``, or from those of them that it
+        names, such as ``kl.contrib.SoftBayes`` or ``kl.auto``. Default: :func:`~klazy.contrib.ensemble_auto`.
     transaction_costs : float, optional
         What each side of a trade costs, as a share of it: 0.001 is ten basis points. The learner plans with it. skfolio charges
         it in every row of a window, so write 0.001 / 21 for windows of 21 rows. Default: 0.
@@ -54,7 +53,7 @@ class OnlineLearner(BaseOptimization):
     Examples
     --------
     >>> returns = np.array([[0.1, 0.0], [0.0, 0.1], [0.2, 0.0]])
-    >>> model = OnlineLearner(lambda domain, movement: BuyAndHold(domain))
+    >>> model = OnlineLearner(BuyAndHold)
     >>> model.fit(returns).weights_.round(4)
     array([0.5455, 0.4545])
     >>> model.partial_fit([[0.0, 0.2]]).weights_.round(4).tolist()
@@ -114,10 +113,7 @@ class OnlineLearner(BaseOptimization):
         movement = TVMovement(2.0 * float(np.mean(self.transaction_costs)))
         if restart:
             domain = Simplex(rows.shape[1])
-            make = self.learner or ensemble_auto
-            self.learner_: Any = make(domain, movement)
-            if not isinstance(self.learner_, Learner):
-                raise InvalidInput(f"learner must be a function that makes a learner, got {self.learner!r}.")
+            self.learner_: Any = make_learner(self.learner or ensemble_auto, domain, movement, "learner")
             self.state_: Any = self.learner_.init()
         trace = run(
             self.learner_, LogWealthCosts(rows), movement=movement, state=self.state_, record="totals"

@@ -5,10 +5,11 @@ cash, and :class:`Backtest` is the result.
 """
 
 import textwrap
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
+from inspect import signature
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -46,8 +47,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Backtest", "backtest"]
 
-Make = Callable[[ConvexSet, Movement], Learner[Any]]
-
 BASIS_POINT = 1e-4
 YEAR = np.timedelta64(int(365.25 * 86_400), "s")
 # A smaller trade, as a share of wealth, is rounding: it is free.
@@ -73,6 +72,14 @@ LOSS_SHARE = 0.1
 PLOTS = ("wealth", "drawdown", "turnover", "weights")
 CASH = "cash"
 
+# The rules of the literature, with the parameters of their papers.
+RULES: dict[str, Any] = {
+    "exponentiated gradient": exponentiated_gradient,
+    "Soft-Bayes": SoftBayes,
+    "online Newton step": OnlineNewton,
+    "PAMR": PAMR,
+    "OLMAR": OLMAR,
+}
 REMEDIES = {
     ("prices", "returns"): "They look like returns, as they are around 0. Pass returns=frame.",
     ("prices", "relatives"): "They look like price relatives, as they are around 1. Pass returns=frame - 1.",
@@ -81,17 +88,6 @@ REMEDIES = {
     ("returns", "per cent"): "They look like returns in per cent. Pass returns=frame / 100.",
     ("prices", "per cent"): "They look like returns in per cent. Pass returns=frame / 100.",
 }
-
-
-def publish() -> dict[str, Make]:
-    """List the rules of the literature, with the parameters of their papers."""
-    return {
-        "exponentiated gradient": lambda domain, _: exponentiated_gradient(domain),
-        "Soft-Bayes": lambda domain, _: SoftBayes(domain),
-        "online Newton step": lambda domain, _: OnlineNewton(domain),
-        "PAMR": lambda domain, _: PAMR(domain),
-        "OLMAR": lambda domain, _: OLMAR(domain),
-    }
 
 
 class Market(NamedTuple):
@@ -221,6 +217,24 @@ def simulate(market: Market, aims: Array, terms: TradingTerms) -> Account:
         held = wealth[:, t, None] * after * market.growth[t]
         wealth[:, t + 1] = held.sum(axis=1)
     return Account(wealth, weights, turnover, paid)
+
+
+def make_learner(make: Any, domain: ConvexSet, movement: Movement, name: str) -> Learner[Any]:
+    """Make a learner from those of ``domain``, ``movement`` and ``costs`` that a class or a function names."""
+    learner = make
+    why = ""
+    if not isinstance(make, Learner):
+        offered = {"domain": domain, "movement": movement, "costs": LogWealth()}
+        try:
+            named = signature(make).parameters
+            learner = make(**{key: value for key, value in offered.items() if key in named})
+        # A function of the user may raise anything.
+        except Exception as failed:
+            why = f": {failed}"
+    if not isinstance(learner, Learner):
+        example = "kl.contrib.SoftBayes or lambda domain: kl.GD(domain, 1.0)"
+        raise InvalidInput(f"{name} must be a learner or make one, as {example}, got {make!r}{why}.")
+    return learner
 
 
 def read_table(data: Any, name: str) -> tuple[NDArray[Any], list[str], Array]:
@@ -720,8 +734,9 @@ def backtest(
         Portfolios of your own, by name. A frame holds shares on the dates when you trade, and what you buy drifts in between.
         A mapping from assets to shares, or a list of them, is restored daily, and also held. What is missing to 1 is cash.
     learners : mapping, optional
-        Learners, by name, or functions ``(domain, movement)`` that make one. A list of them is chosen from once a year: the one
-        that has earned most so far, after costs. Default: klazy's ``auto`` and rules of the literature.
+        Learners, by name, or what makes one from ``domain``, ``movement`` and ``costs``, or from those of them that it names,
+        such as ``kl.contrib.SoftBayes``. A list of them is chosen from once a year: the one that has earned most so far, after
+        costs. Default: klazy's ``auto`` and ``ensemble_auto``, and rules of the literature.
     bps : float, mapping or pandas series, optional
         What each side of a trade costs in basis points, commission and half the spread; one number, or by asset. Default: 10.
     impact : ImpactMovement, optional
@@ -872,31 +887,22 @@ def _list_aims(
     movement = TVMovement(2.0 * float(terms.rates.mean()))
     costs = LogWealthCosts(rows)
 
-    def play(make: Any) -> Array:
-        learner = make
-        try:
-            learner = make if isinstance(make, Learner) else make(domain, movement)
-        # A function of the user may raise anything.
-        except Exception as failed:
-            example = "lambda domain, movement: kl.contrib.SoftBayes(domain)"
-            message = f"learners must be learners, or functions such as {example}, got {make!r}: {failed}"
-            raise InvalidInput(message) from failed
-        if not isinstance(learner, Learner):
-            raise InvalidInput(f"learners must be learners or functions that make one, got {learner!r}.")
+    def play(name: str, make: Any) -> Array:
+        learner = make_learner(make, domain, movement, f"learners[{name!r}]")
         x = run(learner, costs, movement=movement, engine="auto").x[first:]
         return x if has_cash else np.hstack((x, np.zeros((len(x), 1))))
 
     default: dict[str, Any] = {}
     if learners is None:
-        default = publish()
-        add("auto", KLAZY, play(lambda domain, movement: auto(domain, movement, costs=LogWealth())))
-        add("ensemble_auto", KLAZY, play(ensemble_auto))
+        default = RULES
+        add("auto", KLAZY, play("auto", auto))
+        add("ensemble_auto", KLAZY, play("ensemble_auto", ensemble_auto))
     for name, make in (default or learners or {}).items():
         kind = PUBLISHED if name in default else OWN_KIND
         if isinstance(make, list | tuple) and make:
-            candidates = [play(each) for each in make]
+            candidates = [play(name, each) for each in make]
             tried = simulate(opened, np.array(candidates), terms)
             add(name, kind, _choose_yearly(candidates, tried.wealth, opened.dates))
         else:
-            add(name, kind, play(make))
+            add(name, kind, play(name, make))
     return {name: kind for name, (kind, _) in found.items()}, [aim for _, aim in found.values()]
