@@ -5,8 +5,11 @@ import re
 import shutil
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from importlib.util import find_spec
 from pathlib import Path
+from threading import Barrier, get_ident
 
 import numpy as np
 import pytest
@@ -21,6 +24,7 @@ from klazy.game.batch import run_batch
 from klazy.kernels.codes import SEASON_PERIOD
 from klazy.kernels.rules import RULES
 from klazy.studies.sweep.frame import CURVES
+from swept import MANY, served
 
 AGREE = 1e-12  # of the sum of what is added up; the two engines add in another order
 T = 9  # more than one tile of the simulator's kernels, and not a multiple of it
@@ -287,6 +291,36 @@ def test_pieces_change_nothing(monkeypatch):
     np.testing.assert_array_equal(whole.cost, cut.cost)
 
 
+def test_several_gpus_take_the_pieces_in_turn_and_change_nothing(monkeypatch):
+    """The simulator is all of them; each has a thread and waits until both have taken a piece."""
+    g = np.stack([gradients(seed, T, 5) for seed in range(6)])
+    learners = [TWO[0], TWO[1]] * 3
+    whole = run_batch(learners, g, device="cuda")
+    both = Barrier(2, timeout=60.0)
+    used = set()
+    drawn = []
+
+    def use(number):
+        used.add((number, get_ident()))
+        return nullcontext()
+
+    def play_together(pieces, play=device.play_pieces):
+        for turn, piece in enumerate(pieces):
+            if not turn:
+                both.wait()
+            drawn.append(get_ident())
+            yield from play(iter([piece]))
+
+    monkeypatch.setattr("klazy.kernels.cuda.use_gpu", use)
+    monkeypatch.setattr(device, "play_pieces", play_together)
+    dealt = run_batch(learners, g, device="cuda:0,1")
+    assert dealt.device == "cuda"
+    assert {number for number, _ in used} == {0, 1}
+    assert {thread for _, thread in used} == set(drawn)
+    assert len(drawn) >= 4
+    np.testing.assert_array_equal(whole.cost, dealt.cost)
+
+
 def test_memory_of_a_piece_is_bounded():
     for T_, marks, own in ((10, 1, 0), (10_000, 200, 0), (10**7, 1, 0), (10, 1, 6155), (10, 200, 66_630)):
         each = 2 * 16 * marks + 8 * own
@@ -340,15 +374,24 @@ def test_what_is_missing_is_said_with_how_to_get_it(monkeypatch):
         run_batch(TWO, np.ones((3, 5)), device="cuda")
     assert run_batch(TWO, np.ones((3, 5)), device="auto").device == "cpu"
     monkeypatch.setattr(device, "find_spec", lambda name: name)
-    monkeypatch.setattr("klazy.kernels.cuda.find_gpu", lambda: False)
+    monkeypatch.setattr("klazy.kernels.cuda.count_gpus", lambda: 0)
     said = "device='cuda' needs an NVIDIA GPU with its driver. Run it where `nvidia-smi` shows one"
     with pytest.raises(InvalidInput, match=re.escape(said)):
         run_batch(TWO, np.ones((3, 5)), device="cuda")
+    monkeypatch.setattr("klazy.kernels.cuda.count_gpus", lambda: 2)
+    said = "device='cuda:1,2' needs GPU 2, but the last one here is 1. Name those that `nvidia-smi` shows, or"
+    with pytest.raises(InvalidInput, match=re.escape(said)):
+        run_batch(TWO, np.ones((3, 5)), device="cuda:1,2")
+    assert device.choose_device("cuda:0,1") == "cuda:0,1"
 
 
-def test_a_device_is_one_of_three():
-    with pytest.raises(InvalidInput, match=r"device must be one of 'cpu', 'cuda', 'auto', got 'tpu'."):
-        run_batch(TWO, np.ones((3, 5)), device="tpu")
+@pytest.mark.parametrize("wrong", ["tpu", "cuda:", "cuda:a", "cuda:0,", "cuda:-1", "cuda:0 1", 3])
+def test_a_device_is_known(wrong):
+    said = f"device must be 'cpu', 'cuda', 'auto' or GPUs by number such as 'cuda:0,1', got {wrong!r}."
+    with pytest.raises(InvalidInput, match=re.escape(said)):
+        run_batch(TWO, np.ones((3, 5)), device=wrong)
+    with pytest.raises(InvalidInput, match=re.escape(said)):
+        kl.Study(**STUDY | {"device": wrong})
 
 
 def test_a_gpu_that_fails_ends_in_one_sentence(monkeypatch):
@@ -370,13 +413,13 @@ def test_a_sweep_whose_gpu_fails_keeps_what_was_played(tmp_path, monkeypatch):
     played = []
     play_grid = device.play_grid
 
-    def fail_later(grid):
+    def fail_later(grid, gpus):
         if played:
             raise device.DeviceFailed(
                 "klazy needs a GPU that finishes its work, got error=lost; take the CPU."
             )
         played.append(grid)
-        return play_grid(grid)
+        return play_grid(grid, gpus)
 
     monkeypatch.setattr(player, "TOGETHER", 1)
     monkeypatch.setattr(device, "play_grid", fail_later)
@@ -413,8 +456,10 @@ def test_a_sweep_begun_on_a_cpu_goes_on_on_a_gpu_with_the_same_rows(tmp_path):
     assert on_gpu.computed == on_cpu.runs - begun.runs
     assert on_gpu.device == "Numba's CUDA simulator"
     whole = kl.sweep(kl.Study(**STUDY, device="cuda"))
+    on_two = kl.sweep(kl.Study(**STUDY, device="cuda:0,1"))
+    assert on_two.device == "Numba's CUDA simulator, Numba's CUDA simulator"
     assert whole.learner_rounds == on_cpu.learner_rounds
-    for other in (on_gpu, whole):
+    for other in (on_gpu, whole, on_two):
         assert other.rows.schema == on_cpu.rows.schema
         for name in on_cpu.rows.columns:
             ours = other.rows[name].to_list()
@@ -423,6 +468,48 @@ def test_a_sweep_begun_on_a_cpu_goes_on_on_a_gpu_with_the_same_rows(tmp_path):
                 np.testing.assert_allclose(ours, theirs, rtol=AGREE, atol=10 * AGREE, err_msg=name)
             else:
                 assert ours == theirs, name
+
+
+def test_a_sweep_on_gpus_that_is_killed_goes_on(tmp_path):
+    of = kl.Study(**MANY)
+    (left,) = served(
+        """
+from klazy.studies.sweep import player
+player.TOGETHER = 1
+pid = os.fork()
+if pid == 0:
+    execute.sweep(study, out, device="cuda:0,1")
+    os._exit(0)
+while not os.path.isdir(out) or sum(name.endswith(".parquet") for name in os.listdir(out)) < 2:
+    time.sleep(0.01)
+os.kill(pid, signal.SIGKILL)
+print(os.WIFSIGNALED(os.waitpid(pid, 0)[1]))
+""",
+        of,
+        tmp_path,
+    )
+    assert left == "True", "it ended before it was killed"
+    there = len(kl.load_sweep(tmp_path))
+    found = kl.sweep(of, tmp_path, jobs=1)
+    assert 0 < there == found.reused < found.runs == 480
+    undisturbed = kl.sweep(of, jobs=1).rows
+    assert found.rows["key"].equals(undisturbed["key"])
+    np.testing.assert_allclose(found.rows["cost"], undisturbed["cost"], rtol=AGREE, atol=10 * AGREE)
+
+
+def test_groups_of_sequences_are_bounded_by_their_bytes(monkeypatch):
+    from klazy.studies.sweep import player
+    from klazy.studies.sweep.tasks import list_tasks
+
+    tasks = list_tasks(kl.Study(**MANY))
+    monkeypatch.setattr(player, "TOGETHER_BYTES", 5000)  # A sequence and its comparator take 3200 and less.
+    with ThreadPoolExecutor(2) as pool:
+        groups = list(player._gather(tasks, pool, 8 * 7))
+        assert [len(group) for group in groups] == [2] * 30
+        monkeypatch.setattr(player, "TOGETHER_BYTES", 1 << 28)
+        groups = list(player._gather(tasks, pool, 8 * 7))
+    assert [len(group) for group in groups] == [7] * 8 + [4]
+    assert [task.first for group in groups for task, *_ in group] == [task.first for task in tasks]
 
 
 def test_a_sweep_with_what_a_gpu_does_not_play():
@@ -443,8 +530,8 @@ def test_the_command_says_on_what_it_ran(tmp_path):
         '[[scenarios]]\nrecipe = "phases_of_length"\nlength = 3\nT = 9\n'
         '[[learners]]\nrule = "KLazyGD"\nsigma = 2.0\nk = [1, 3]\n'
     )
-    done = call_klazy("sweep", str(file), "--device", "cuda")
-    assert "learner-rounds per second, on Numba's CUDA simulator" in done.stdout
+    done = call_klazy("sweep", str(file), "--device", "cuda:0,1")
+    assert "learner-rounds per second, on Numba's CUDA simulator, Numba's" in done.stdout
     assert "--device" in call_klazy("sweep", "play", "--help").stdout
     wrong = call_klazy("sweep", str(file), "--device", "tpu")
     assert wrong.status

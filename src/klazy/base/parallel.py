@@ -70,13 +70,13 @@ def map_threads(function: Callable[[Any], Any], items: Iterable[Any], count: int
     for _ in range(min(count, len(calls))):
         Thread(target=work, daemon=True).start()
     try:
-        return [_await(answer) for answer, _ in calls]
+        return [wait_for(answer) for answer, _ in calls]
     finally:
         for answer, _ in calls:
             answer.cancel()
 
 
-def _await(answer: Future[Any]) -> Any:
+def wait_for(answer: Future[Any]) -> Any:
     """Return the answer of a call; Ctrl-C is raised at once."""
     # Where polars handles signals, none ends a wait without a limit.
     while not answer.done():

@@ -53,7 +53,8 @@ def play_study(
     address: Annotated[str | None, option("Address of the cluster's scheduler.")] = None,
     jobs: Jobs = None,
     device: Annotated[
-        str | None, option("cpu, cuda (a GPU), or auto (a GPU if there is one).", "the study's")
+        str | None,
+        option("cpu, cuda (a GPU), cuda:0,1 (several), or auto (a GPU if there is one).", "the study's"),
     ] = None,
     seed: Annotated[int | None, option("Use this seed instead of the study's.", min=0)] = None,
     retry_failed: Annotated[bool, flag("--retry-failed", "Repeat runs that failed before.")] = False,
@@ -102,7 +103,7 @@ def play_study(
     else:
         _print_sweep(found, folder, relative_to, held_out)
     if found.failed == found.runs:
-        raise InvalidInput(f"All {found.runs} runs failed, the first with {found.rows['error'][0]}")
+        raise InvalidInput(f"All {found.runs} runs failed, the first with {found.errors['error'][0]}")
 
 
 def _print_sweep(found: "Sweep", folder: Path, relative_to: str | None, held_out: bool) -> None:
@@ -124,8 +125,7 @@ def _print_sweep(found: "Sweep", folder: Path, relative_to: str | None, held_out
                 f"The best cell of each learner and setting, of {len(cells)}; all are in {folder / 'cells.csv'}"
             )
         print_table(table)
-    failed = found.rows.filter(found.rows["error"].is_not_null())
-    for key, error in failed.select("key", "error").head(3).iter_rows():
+    for key, error in found.errors.head(3).iter_rows():
         say(f"failed: {key[:8]} {error}")
     rate = found.learner_rounds / found.seconds
     print(
@@ -158,11 +158,10 @@ def plot_study(
     from klazy import show
     from klazy.studies.sweep.drawing import draw_cells
     from klazy.studies.sweep.execute import load_study
-    from klazy.studies.sweep.frame import average_cells
 
-    study, rows = load_study(folder, trust=trust)
-    shown = metric or study.metrics[0]
-    cells = average_cells(rows, shown, relative_to, held_out)
+    _, runs = load_study(folder, trust=trust)
+    shown = metric or runs.metric
+    cells = runs.cells(shown, relative_to=relative_to, held_out=held_out)
     label = shown.replace("_", " ")
     if relative_to is not None:
         label += f", % more than {relative_to}'s"

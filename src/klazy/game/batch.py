@@ -16,7 +16,7 @@ from klazy.base.checks import Array, InvalidInput, filled_list
 from klazy.base.html import load_macros, show_card
 from klazy.base.parallel import map_threads
 from klazy.costs import Costs, as_costs
-from klazy.game.device import choose_device, find_gpu_obstacle, play_learners
+from klazy.game.device import choose_device, find_gpu_obstacle, list_gpus, play_learners
 from klazy.game.game import Game, check_family, check_player, count_workers
 from klazy.game.plan import find_distinct, group_runs, list_sequences, make_marks, number_equal, write_program
 from klazy.game.run import follow_rows, is_short, knows_rows, run_many
@@ -116,7 +116,8 @@ def run_batch(
     jobs : int, optional
         How many threads to use. Default: as many as there are cores.
     device : str, optional
-        ``"cpu"``, the default; ``"cuda"`` for a GPU; ``"auto"`` for a GPU if there is one and it can play the runs.
+        ``"cpu"``, the default; ``"cuda"`` for a GPU, ``"cuda:0,1"`` for several; ``"auto"`` for a GPU if there is one and it
+        can play the runs.
 
     Returns
     -------
@@ -151,8 +152,8 @@ def run_batch(
         groups.append(_Runs(members, learners, sequence, movement, checkpoints, share))
     _check_lengths(groups)
     on_gpu = np.zeros(len(learners), dtype=bool)
-    if chosen == "cuda":
-        on_gpu = _play_on_gpu(learners, groups, is_strict=device == "cuda")
+    if chosen != "cpu":
+        on_gpu = _play_on_gpu(learners, groups, chosen, is_strict=device != "auto")
     marks = groups[0].marks
     sums = np.empty((len(learners), len(marks), 2))
     beside = on_gpu.copy()
@@ -185,7 +186,7 @@ def _check_lengths(groups: list[_Runs]) -> None:
         )
 
 
-def _play_on_gpu(learners: Sequence[Any], groups: list[_Runs], *, is_strict: bool) -> np.ndarray:
+def _play_on_gpu(learners: Sequence[Any], groups: list[_Runs], device: str, *, is_strict: bool) -> np.ndarray:
     """Play the runs that a GPU can play, and return which these are; ``is_strict`` rejects others."""
     players, numbers = find_distinct(learners)
     able = np.zeros(len(learners), dtype=bool)
@@ -205,7 +206,7 @@ def _play_on_gpu(learners: Sequence[Any], groups: list[_Runs], *, is_strict: boo
     movements = [groups[0].movement_of(player) for player in players]
     sequences = [runs.costs.arrays()[0] for runs in groups]
     who = [numbers[runs.members[able[runs.members]]] for runs in groups]
-    found = play_learners(players, movements, sequences, who, groups[0].marks)
+    found = play_learners(players, movements, sequences, who, groups[0].marks, list_gpus(device))
     for runs, sums in zip(groups, found, strict=True):
         runs.sums[able[runs.members]] = sums
     return able

@@ -5,22 +5,26 @@ however many runs there are, and Ctrl-C takes effect between two pieces.
 """
 
 import os
+import re
 from collections.abc import Iterator, Sequence
 from importlib.util import find_spec
 from itertools import chain, pairwise
+from threading import Lock
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from klazy.base.checks import Array, InvalidInput, one_of
+from klazy.base.checks import Array, InvalidInput
 from klazy.base.install import advise_install
+from klazy.base.parallel import map_threads
 from klazy.game.plan import group_runs, number_equal, write_program
 from klazy.kernels import codes
 from klazy.kernels.layout import LEADER, MANY, EnsembleLayout, LeaderLayout, find_missing_part, rule_of
 from klazy.kernels.rules import RULES
 from klazy.movement import Movement
 
-DEVICES = ("cpu", "cuda", "auto")
+DEVICES = re.compile(r"cpu|auto|cuda(:\d+(,\d+)*)?")
+KNOWN_DEVICES = "'cpu', 'cuda', 'auto' or GPUs by number such as 'cuda:0,1'"
 LARGEST_DIM = 64  # the largest dimension with GPU kernels
 MOST_EXPERTS = 512  # most experts of an ensemble, each of which has a thread
 # Bytes of the sequences and sums of one piece on the GPU; there are two pieces.
@@ -34,32 +38,43 @@ class DeviceFailed(InvalidInput):
 
 
 def choose_device(device: str) -> str:
-    """Return ``"cpu"`` or ``"cuda"``; reject ``"cuda"`` if something that a GPU needs is missing.
+    """Return ``"cpu"``, ``"cuda"`` or GPUs by number; reject a GPU if it or something that it needs is missing.
 
-    Numba's simulator replaces a GPU for ``"cuda"``, but not for ``"auto"``.
+    Numba's simulator replaces GPUs, but not for ``"auto"``.
     """
-    one_of(device, "device", DEVICES)
+    if not isinstance(device, str) or not DEVICES.fullmatch(device):
+        raise InvalidInput(f"device must be {KNOWN_DEVICES}, got {device!r}.")
     if device == "cpu":
         return "cpu"
     is_simulated = os.environ.get("NUMBA_ENABLE_CUDASIM", "0") == "1"
     if is_simulated:
-        return "cuda" if device == "cuda" else "cpu"
-    problem = _find_missing_requirement()
+        return "cpu" if device == "auto" else device
+    problem = _find_missing_requirement(list_gpus(device))
     if problem is None:
-        return "cuda"
+        return "cuda" if device == "auto" else device
     if device == "auto":
         return "cpu"
-    raise InvalidInput(f"device='cuda' {problem}, or use device='cpu'.")
+    raise InvalidInput(f"device={device!r} {problem}, or use device='cpu'.")
 
 
-def _find_missing_requirement() -> str | None:
+def list_gpus(device: str) -> list[int]:
+    """Return the numbers of the GPUs that a device names, each once; none for ``"cuda"``, which is the current one."""
+    return sorted({int(number) for number in re.findall(r"\d+", device)})
+
+
+def _find_missing_requirement(gpus: list[int]) -> str | None:
     """Return what a GPU needs and is missing, and how to get it."""
     if find_spec("numba_cuda") is None:
         return f"needs numba-cuda, which is not installed. Run `{advise_install('gpu')}`"
-    from klazy.kernels.cuda import find_gpu
+    from klazy.kernels.cuda import count_gpus
 
-    if not find_gpu():
+    count = count_gpus()
+    if not count:
         return "needs an NVIDIA GPU with its driver. Run it where `nvidia-smi` shows one"
+    if max(gpus, default=0) >= count:
+        return (
+            f"needs GPU {max(gpus)}, but the last one here is {count - 1}. Name those that `nvidia-smi` shows"
+        )
     return None
 
 
@@ -67,9 +82,13 @@ def name_device(device: str) -> str:
     """Return the name of a device, in words."""
     if device == "cpu":
         return f"CPU, {os.cpu_count()} cores"
-    from klazy.kernels.cuda import name_gpu
+    from klazy.kernels.cuda import name_gpu, use_gpu
 
-    return name_gpu()
+    names = []
+    for number in list_gpus(device) or [None]:
+        with use_gpu(number):
+            names.append(name_gpu())
+    return ", ".join(names)
 
 
 def find_gpu_obstacle(learner: Any, costs: Any, movement: Movement) -> str | None:
@@ -109,10 +128,11 @@ def play_learners(
     sequences: Sequence[Array],
     who: Sequence[np.ndarray],
     marks: np.ndarray,
+    gpus: Sequence[int] = (),
 ) -> list[Array]:
     """Return the costs of the learners ``who[s]`` on each sequence at each mark, of shape (runs, marks, 2).
 
-    Learners on equal sets with equal movement costs are played as one grid.
+    Learners on equal sets with equal movement costs are played as one grid, on the current GPU or on those numbered.
     """
     sums = [np.empty((len(members), len(marks), 2)) for members in who]
     used = np.unique(np.concatenate(who)).tolist()
@@ -125,17 +145,40 @@ def play_learners(
         mine = [kind[members] == each for members in who]
         players = [rank[members[some]] for members, some in zip(who, mine, strict=True)]
         grid = Grid([learners[i] for i in chosen], sequences, players, movements[chosen[0]], marks)
-        for found, some, paid in zip(sums, mine, play_grid(grid), strict=True):
+        for found, some, paid in zip(sums, mine, play_grid(grid, gpus), strict=True):
             found[some] = paid
     return sums
 
 
-def play_grid(grid: Grid) -> list[Array]:
-    """Return the costs of the runs on every sequence at each mark, each of shape (runs, marks, 2)."""
+def play_grid(grid: Grid, gpus: Sequence[int] = ()) -> list[Array]:
+    """Return the costs of the runs on every sequence at each mark, each of shape (runs, marks, 2).
+
+    Several GPUs have a thread each, which takes the next piece when it is ready to copy one.
+    """
+    from klazy.kernels.cuda import use_gpu
+
     found = [np.empty((len(members), len(grid.marks), 2)) for members in grid.who]
-    for piece in play_pieces(cut_grid(grid)):
-        for s, members, sums in piece:
-            found[s][members] = sums
+    pieces = cut_grid(grid, len(gpus))
+    turn = Lock()
+
+    def draw() -> Iterator[_Piece]:
+        while True:
+            with turn:
+                piece = next(pieces, None)
+            if piece is None:
+                return
+            yield piece
+
+    def play(gpu: int | None) -> None:
+        with use_gpu(gpu):
+            for piece in play_pieces(draw()):
+                for s, members, sums in piece:
+                    found[s][members] = sums
+
+    if len(gpus) > 1:
+        map_threads(play, gpus, len(gpus))
+    else:
+        play(gpus[0] if gpus else None)
     return found
 
 
@@ -162,11 +205,11 @@ class _Piece(NamedTuple):
     spans: list[tuple[int, Array, np.ndarray, np.ndarray]]
 
 
-def cut_grid(grid: Grid) -> Iterator[_Piece]:
-    """Yield the pieces of a grid."""
+def cut_grid(grid: Grid, gpus: int = 1) -> Iterator[_Piece]:
+    """Yield the pieces of a grid, two or more for each of several GPUs."""
     many = np.array([rule_of(learner) in MANY for learner in grid.learners])
-    yield from _cut_launches(grid, _list_runs(grid, np.flatnonzero(~many)))
-    yield from _cut_launches(grid, _list_ensembles(grid, np.flatnonzero(many)))
+    yield from _cut_launches(grid, _list_runs(grid, np.flatnonzero(~many)), gpus)
+    yield from _cut_launches(grid, _list_ensembles(grid, np.flatnonzero(many)), gpus)
 
 
 def _list_runs(grid: Grid, some: np.ndarray) -> Iterator[tuple[_Launch, np.ndarray]]:
@@ -225,7 +268,7 @@ def _list_ensembles(grid: Grid, some: np.ndarray) -> Iterator[tuple[_Launch, np.
         yield launch, np.array([i for i, _ in members])
 
 
-def _cut_launches(grid: Grid, launches: Iterator[tuple[_Launch, np.ndarray]]) -> Iterator[_Piece]:
+def _cut_launches(grid: Grid, launches: Iterator[tuple[_Launch, np.ndarray]], gpus: int) -> Iterator[_Piece]:
     """Yield the pieces of launches, each of which plays these learners."""
     T = int(grid.marks[-1])
     for launch, members in launches:
@@ -233,6 +276,8 @@ def _cut_launches(grid: Grid, launches: Iterator[tuple[_Launch, np.ndarray]]) ->
         # An ensemble occupies a whole block of threads.
         most = _count_places(T * launch.threads // per_block, len(grid.marks), launch.own or 0)
         room = PIECE_BYTES // (2 * T * launch.numbers["d"] * 8) + 1  # sequences
+        if gpus > 1:
+            most = min(most, max(per_block, sum(map(len, grid.who)) // (2 * gpus)))
         rank = np.full(len(grid.learners), -1)
         rank[members] = np.arange(len(members))
         spans: list[Any] = []
@@ -305,6 +350,8 @@ class _Playing:
     """A piece that the GPU plays: a sequence in blocks of its own, whose empty places repeat the last run."""
 
     def __init__(self, piece: _Piece, memory: Any, stream: Any) -> None:
+        from klazy.kernels.cuda import start
+
         launch = piece.launch
         marks = len(launch.shared["marks"])
         sequences = [data for _, data, _, _ in piece.spans]
@@ -328,8 +375,12 @@ class _Playing:
         if launch.own is not None:
             arrays["own"] = memory.allocate(max(1, launch.own * len(which)), stream)
         self.curves = memory.allocate(2 * marks * len(who), stream)
-        launch.kernel[len(which), launch.threads, stream, launch.box](
-            data, *launch.numbers.values(), *arrays.values(), self.curves
+        start(
+            launch.kernel[len(which), launch.threads, stream, launch.box],
+            data,
+            *launch.numbers.values(),
+            *arrays.values(),
+            self.curves,
         )
 
     def collect(self) -> PieceSums:

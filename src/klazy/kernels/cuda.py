@@ -8,6 +8,7 @@ Numba's simulator, where there are no warps, threads exchange numbers through Py
 
 import math
 import threading
+from contextlib import AbstractContextManager, nullcontext
 from types import FunctionType
 from typing import Any
 
@@ -21,9 +22,14 @@ SIMULATED = bool(config.ENABLE_CUDASIM)
 REORDERED = {"reassoc", "contract", "nsz"}
 
 
-def find_gpu() -> bool:
-    """Return True if there is a GPU that CUDA can use; the simulator counts as one."""
-    return bool(cuda.is_available())
+def count_gpus() -> int:
+    """Return how many GPUs CUDA can use; the simulator counts as one."""
+    return len(cuda.gpus) if cuda.is_available() else 0
+
+
+def use_gpu(number: int | None) -> AbstractContextManager[Any]:
+    """Use a GPU in this thread, for a ``with`` block, or the current one. The simulator is all of them."""
+    return nullcontext() if number is None or SIMULATED else cuda.gpus[number]
 
 
 def name_gpu() -> str:
@@ -45,6 +51,12 @@ def name_failures() -> tuple[type[Exception], ...]:
 
 if SIMULATED:
     WARP = 2  # threads
+    _LAUNCHING = threading.Lock()
+
+    def start(kernel, *arguments):
+        # The simulator plays one kernel at a time.
+        with _LAUNCHING:
+            kernel(*arguments)
 
     def pointer(array, at):
         return array[at:]
@@ -112,6 +124,9 @@ else:
     config.CUDA_LOW_OCCUPANCY_WARNINGS = 0  # a small batch is no mistake
     SHARED_SPACE = 3  # the address space that threads share
     _ALL = 0xFFFFFFFF
+
+    def start(kernel, *arguments):
+        kernel(*arguments)
 
     # As on a processor; only Numba's registries differ.
     pointer = intrinsic(_address)

@@ -14,15 +14,17 @@ import hashlib
 import json
 import re
 import time
-from collections.abc import Callable, Sequence
-from contextlib import suppress
-from functools import cache
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import nullcontext, suppress
+from functools import cache, cached_property
 from importlib.metadata import version
 from io import BytesIO
 from pathlib import Path
 from threading import Lock, Timer
 from typing import TYPE_CHECKING, Any, Self
 from uuid import uuid4
+
+import numpy as np
 
 from klazy.base.checks import InvalidInput
 from klazy.base.files import lock_file, write_durably
@@ -40,9 +42,13 @@ LOCK = ".lock"
 LOCK_SECONDS = 10.0
 # Retries of a reader while another process removes rows.
 READ_RETRIES = 20
+# Bytes of files that are read at a time.
+READ_BYTES = 1 << 24
 # A result is written after these seconds, or after this share of the time so far, so that a long study has hundreds of files.
 WRITE_SECONDS = 0.5
 WRITE_SHARE = 0.01
+# Rows that wait to be written, at most: a million take 400 MB as a frame.
+WRITE_ROWS = 1 << 17
 
 
 def encode(*values: Any) -> bytes:
@@ -64,6 +70,18 @@ def make_key(*values: Any) -> str:
     return start_hash(*values).hexdigest()
 
 
+def read_words(digests: bytes) -> np.ndarray:
+    """Return hashes as pairs of 64-bit words, of shape (n, 2)."""
+    return np.frombuffer(digests, "<u8").reshape(-1, 2)
+
+
+def write_keys(words: np.ndarray) -> "polars.Series":
+    """Return keys as text from their words."""
+    import polars as pl
+
+    return pl.Series("key", np.frombuffer(words.tobytes().hex().encode(), "S32")).cast(pl.String)
+
+
 @cache
 def hash_code(*apart: str) -> str:
     """Return a hash of klazy's code, except the files and folders ``apart``, and of the versions it computes with."""
@@ -76,7 +94,7 @@ def hash_code(*apart: str) -> str:
 
 
 class ResultStore:
-    """The rows in a folder, of which no two have the same ``key``; ``keys`` are those that were there when it was opened.
+    """The rows in a folder, of which no two have the same ``key``.
 
     A file appears under its name when all of it is on the disk, so a process that is killed leaves no part of one. Writers
     take turns by a lock, which ends with its process, and leave out rows that others have written in the meantime.
@@ -84,7 +102,6 @@ class ResultStore:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self._known: set[str] = set()
         try:
             # polars takes no other names.
             str(folder).encode()
@@ -100,19 +117,18 @@ class ResultStore:
             raise InvalidInput(f"Cannot write to the folder {folder}: {reason}.") from failed
 
     def _begin(self) -> None:
-        self._known.clear()
-        self.keys = self._read_new()
-        self._late = self.keys.clear()
-
-    def _read_new(self) -> "polars.Series":
-        """Return the keys of rows that others have added."""
         import polars as pl
 
+        self._known = {file.name for file in self.folder.glob(PART_FILES)}
+        self._late = pl.Series("key", dtype=pl.String)
+
+    def _read_new(self) -> "polars.Series":
+        """Return the keys of rows that others have added since the store was opened."""
         new = [file for file in self.folder.glob(PART_FILES) if file.name not in self._known]
-        if not new:
-            return pl.Series("key", dtype=pl.String)
-        self._known |= {file.name for file in new}
-        return _read(new, ["key"])["key"]
+        if new:
+            self._known |= {file.name for file in new}
+            self._late = self._late.append(_read(new, ["key"])["key"])
+        return self._late
 
     def read_values(self) -> dict[str, Any]:
         """Return the values of rows from :func:`make_value_rows`, by key."""
@@ -122,8 +138,7 @@ class ResultStore:
     def add(self, rows: "polars.DataFrame") -> None:
         """Store rows, but for those that others have added since the store was opened."""
         with self._lock():
-            self._late = self._late.append(self._read_new())
-            rows = rows.filter(~rows["key"].is_in(self._late.implode()))
+            rows = rows.filter(~rows["key"].is_in(self._read_new().implode()))
             if len(rows):
                 file = self.folder / f"part-{uuid4().hex}.parquet"
                 _write(rows, file)
@@ -176,51 +191,75 @@ class ResultWriter:
         self._store = store
         self._make_rows = make_rows
         self._waiting: list[Any] = []
+        self._rows = 0
         self._frames: list[polars.DataFrame] = []
-        self._started = self._written = time.perf_counter()
+        self._started = self._begun = time.perf_counter()
         self._timer = Timer(0.0, self._write)
         self._turn = Lock()
+        self._lock = Lock()
+        self._has_failed = False
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
         self._timer.cancel()
+        # A write that has begun waits for nobody; this one waits for it.
         self._write()
 
-    def add(self, result: Any) -> None:
-        """Write a result now if the last ones were written long ago, else soon, whether or not others follow."""
-        with self._turn:
+    def add(self, result: Any, rows: int = 1) -> None:
+        """Write a result in the background: now if many wait or the last ones were written long ago, else soon."""
+        with self._lock:
             self._waiting.append(result)
+            self._rows += rows
         if self._store is None:
             return
         now = time.perf_counter()
-        left = max(WRITE_SECONDS, WRITE_SHARE * (now - self._started)) - (now - self._written)
-        if left <= 0.0:
+        left = max(WRITE_SECONDS, WRITE_SHARE * (now - self._started)) - (now - self._begun)
+        if self._rows >= WRITE_ROWS:
+            left = 0.0
+        if self._has_failed:
+            self._has_failed = False
             self._write()
-        elif not self._timer.is_alive():
-            self._timer = Timer(left, self._write_early)
-            self._timer.daemon = True
-            self._timer.start()
+        if self._timer.is_alive():
+            if left > 0.0:
+                return
+            # Bring a later write forward. Wait for one that lasts, so that results do not fill the memory.
+            self._timer.cancel()
+            self._timer.join()
+        self._timer = Timer(max(left, 0.0), self._write_early)
+        self._timer.daemon = True
+        self._timer.start()
 
     def _write_early(self) -> None:
         # Whoever writes next meets the same error, and can raise it.
-        with suppress(OSError):
+        try:
             self._write()
+        except OSError:
+            self._has_failed = True
 
     def _write(self) -> None:
         with self._turn:
-            if not self._waiting:
+            self._begun = time.perf_counter()
+            with self._lock:
+                taken, count = self._waiting, self._rows
+                self._waiting, self._rows = [], 0
+            if not taken:
                 return
-            rows = self._make_rows(self._waiting)
-            if self._store is not None:
-                self._store.add(rows)
-            self._frames.append(rows)
-            self._waiting = []
-            self._written = time.perf_counter()
+            try:
+                rows = self._make_rows(taken)
+                if self._store is None:
+                    self._frames.append(rows)
+                else:
+                    self._store.add(rows)
+            except BaseException:
+                with self._lock:
+                    self._waiting = taken + self._waiting
+                    self._rows += count
+                raise
 
     def collect(self) -> "polars.DataFrame":
-        """Return the rows of all results, after the ``with`` block."""
+        """Return the rows of all results, after the ``with`` block, if there is no store."""
         import polars as pl
 
         return pl.concat([self._make_rows([]), *self._frames])
@@ -236,12 +275,88 @@ def make_value_rows(results: Sequence[tuple[str, Any]]) -> "polars.DataFrame":
 
 def load_rows(folder: Path) -> "polars.DataFrame | None":
     """Return all rows of a store, or None if there are none."""
-    for _ in range(READ_RETRIES):
-        files = sorted(folder.glob(PART_FILES))
+    import polars as pl
+
+    parts = map_rows(folder, lambda rows: rows)
+    return pl.concat(parts) if parts else None
+
+
+def map_rows(
+    folder: Path, function: Callable[["polars.DataFrame"], Any], columns: list[str] | None = None
+) -> list[Any]:
+    """Call a function with the rows of a store, some files at a time, and return its answers."""
+    for retry in range(READ_RETRIES + 1):
         # A file that is gone was replaced by a process that removes rows.
-        with suppress(FileNotFoundError):
-            return _read(files) if files else None
-    return _read(sorted(folder.glob(PART_FILES)))
+        with suppress(FileNotFoundError) if retry < READ_RETRIES else nullcontext():
+            return [function(_read(files, columns)) for files in _batch_files(folder)]
+    raise AssertionError
+
+
+def _batch_files(folder: Path) -> Iterator[list[Path]]:
+    """Yield the files of a store, some megabytes at a time."""
+    batch: list[Path] = []
+    size = 0
+    for file in sorted(folder.glob(PART_FILES)):
+        batch.append(file)
+        size += file.stat().st_size
+        if size >= READ_BYTES:
+            yield batch
+            batch = []
+            size = 0
+    if batch:
+        yield batch
+
+
+class KeyIndex:
+    """Finds the numbers of runs by their keys, given as the words of all of them."""
+
+    def __init__(self, words: np.ndarray) -> None:
+        self.words = words
+
+    @cached_property
+    def _sorted(self) -> tuple[np.ndarray, np.ndarray]:
+        """The runs in the order of their first words, and these words."""
+        order = np.argsort(self.words[:, 0]).astype(np.uint32)
+        return order, self.words[order, 0]
+
+    def find(self, keys: "polars.Series") -> np.ndarray:
+        """Return the number of each key, -1 where there is none."""
+        order, first = self._sorted
+        words = read_words(bytes.fromhex("".join(keys.to_list())))
+        rank = np.argsort(words[:, 0])  # what is near is found quickly
+        low = np.searchsorted(first, words[rank, 0])
+        high = np.searchsorted(first, words[rank, 0], "right")
+        numbers = np.full(len(words), -1)
+        for step in range((high - low).max(initial=0)):
+            run = order[np.minimum(low + step, len(first) - 1)]
+            same = (self.words[run] == words[rank]).all(axis=1)
+            numbers[rank[same]] = run[same]
+        return numbers
+
+
+class RowSource:
+    """Rows in memory or in the folder of a store; with an ``index`` only those of its runs, in their order."""
+
+    def __init__(self, place: "polars.DataFrame | Path", index: KeyIndex | None = None) -> None:
+        self._place = place
+        self._index = index
+
+    def read(
+        self, columns: Iterable[str], reduce: Callable[["polars.DataFrame"], Any] = lambda rows: rows
+    ) -> Any:
+        """Return these columns of the rows. ``reduce`` makes less of some rows at a time, and leaves their order and number."""
+        import polars as pl
+
+        def take(rows: "polars.DataFrame") -> "polars.DataFrame":
+            number = 0 if self._index is None else pl.Series(self._index.find(rows["key"]))
+            return reduce(rows.with_columns(number=number).filter(pl.col("number") >= 0))
+
+        wanted = list(dict.fromkeys(["key", *columns]))
+        if not isinstance(self._place, Path):
+            return take(self._place.select(wanted)).sort("number", maintain_order=True).drop("number")
+        return (
+            pl.concat(map_rows(self._place, take, wanted)).sort("number", maintain_order=True).drop("number")
+        )
 
 
 def _read(files: list[Path], columns: list[str] | None = None) -> "polars.DataFrame":

@@ -102,7 +102,7 @@ def list_jobs(names: Iterable[str], presets: Sequence[str], settings: PaperSetti
 def run_jobs(jobs: Sequence[Job], workers: int | None = None) -> Iterator[Job]:
     """Make the parts that are not stored yet, in parallel processes, the longest first; yield each job when it is done."""
     store = ResultStore(jobs[0].store)
-    known = set(store.keys)
+    known = store.read_values()
     yield from (job for job in jobs if job.key in known)
     pending = [job for job in jobs if job.key not in known]
     pending.sort(key=lambda job: -PARTS[job.name].seconds)

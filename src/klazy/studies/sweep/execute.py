@@ -5,9 +5,11 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from klazy.base.checks import InvalidInput, integer
 from klazy.base.options import write_option
@@ -15,8 +17,16 @@ from klazy.base.parallel import WorkerLost, Workers, open_workers
 from klazy.base.progress import show_progress
 from klazy.base.tables import Tabular
 from klazy.game.device import choose_device, name_device
-from klazy.studies.results import ResultStore, ResultWriter, load_rows
-from klazy.studies.sweep.frame import METRICS, average_cells, make_run_frame, summarize_cells
+from klazy.studies.results import (
+    PART_FILES,
+    KeyIndex,
+    ResultStore,
+    ResultWriter,
+    RowSource,
+    load_rows,
+    map_rows,
+)
+from klazy.studies.sweep.frame import METRICS, RUN_COLUMNS, average_cells, make_run_frame, summarize_cells
 from klazy.studies.sweep.player import TaskPlayer, TaskResult, fail_task, play_on_gpu, play_task
 from klazy.studies.sweep.study import Study
 from klazy.studies.sweep.tasks import Task, choose_runs, deal, halve, list_keys, list_tasks
@@ -39,8 +49,8 @@ class SweepRuns(Tabular):
 
     Parameters
     ----------
-    rows : polars.DataFrame
-        The runs, one row each.
+    source : polars.DataFrame
+        The runs, one row each, or where they are.
     metric : str
         What is averaged if nothing else is named.
 
@@ -52,8 +62,15 @@ class SweepRuns(Tabular):
     ([(1, 97.5), (5, 97.5), (10, 91.5)], 3, 10)
     """
 
-    rows: "polars.DataFrame"
+    source: "polars.DataFrame | RowSource"
     metric: str
+
+    @cached_property
+    def rows(self) -> "polars.DataFrame":
+        """The runs, one row each. They are read when you first ask for them."""
+        if isinstance(self.source, RowSource):
+            return self.source.read(RUN_COLUMNS)
+        return self.source
 
     def cells(
         self, metric: str | None = None, *, relative_to: str | None = None, held_out: bool = False
@@ -80,10 +97,10 @@ class SweepRuns(Tabular):
         ValueError
             If the metric or the learner is unknown, or was not computed.
         """
-        return average_cells(self.rows, metric or self.metric, relative_to, held_out)
+        return average_cells(self.source, metric or self.metric, relative_to, held_out)
 
     def list_rows(self) -> list[dict[str, Any]]:
-        return summarize_cells(self.cells(), len(self.rows))
+        return summarize_cells(self.cells(), len(self))
 
     def plot(self, x: str | None = None, y: str | None = None, *, metric: str | None = None) -> "Figure":
         """Draw the cells: lines over a parameter, or a heat map over two.
@@ -134,8 +151,8 @@ class Sweep(SweepRuns):
 
     Parameters
     ----------
-    rows : polars.DataFrame
-        Its runs, one row each.
+    source : RowSource
+        Where its rows are, one for each run.
     metric : str
         The study's first metric.
     study : Study
@@ -152,6 +169,7 @@ class Sweep(SweepRuns):
         The device, in words. Default: ``"cpu"``.
     """
 
+    source: RowSource
     study: Study
     computed: int
     reused: int
@@ -162,12 +180,20 @@ class Sweep(SweepRuns):
     @property
     def runs(self) -> int:
         """The number of runs."""
-        return len(self.rows)
+        return self.computed + self.reused
+
+    def __len__(self) -> int:
+        return self.runs
+
+    @cached_property
+    def errors(self) -> "polars.DataFrame":
+        """The keys of runs that failed, with their errors."""
+        return _read_errors(self.source)
 
     @property
     def failed(self) -> int:
         """The number of runs that failed; their rows have the error."""
-        return self.runs - self.rows["error"].null_count()
+        return len(self.errors)
 
     def counts(self) -> dict[str, Any]:
         """Count what was done, as the command prints it with ``--json``.
@@ -220,7 +246,8 @@ def sweep(
     progress : callable, optional
         Called with the runs played, the runs to play, and the learner-rounds played.
     device : str, optional
-        ``"cpu"``, ``"cuda"`` or ``"auto"``; a GPU is driven from this process. Default: what the study says.
+        ``"cpu"``, ``"cuda"``, several GPUs as ``"cuda:0,1"``, or ``"auto"``; they are driven from this process. Default: what
+        the study says.
 
     Returns
     -------
@@ -243,28 +270,30 @@ def sweep(
         jobs = integer(jobs, "jobs", "Leave it out for all cores.")
     asked = study.device if device is None else device
     chosen = choose_device(asked)
-    if chosen == "cuda" and backend != "local":
+    if chosen != "cpu" and backend != "local":
         raise InvalidInput(
             f"A GPU needs {write_option('backend', 'local')}, got {backend!r}. "
             f"Use {write_option('device', 'cpu')} on a cluster."
         )
     started = time.perf_counter()
-    tasks = list_tasks(study)
-    keys = list_keys(tasks)
-    todo = tasks
-    wanted = keys
+    todo = list_tasks(study)
+    wanted = list_keys(todo)
+    index = KeyIndex(wanted)
     store = None
     if out is not None:
-        store = _open_store(Path(out), study, keys, retry_failed)
-        is_new = ~keys.is_in(store.keys.implode())
-        todo = choose_runs(tasks, is_new.to_numpy())
-        wanted = keys.filter(is_new)
-    player = TaskPlayer(chosen, strict=asked == "cuda")
+        store = _open_store(Path(out), study, index, retry_failed)
+        is_new = np.ones(len(wanted), dtype=bool)
+        for numbers in map_rows(store.folder, lambda rows: index.find(rows["key"]), ["key"]):
+            is_new[numbers[numbers >= 0]] = False
+        if not is_new.all():
+            todo = choose_runs(todo, is_new)
+            wanted = wanted[is_new]
+    player = TaskPlayer(chosen, strict=asked != "auto")
     done = learner_rounds = 0
     writer = ResultWriter(store, partial(make_run_frame, keys=wanted))
     with writer, show_progress("sweeping") as report_progress:
         for task, result in _play(todo, player, backend, address, jobs):
-            writer.add((task, result))
+            writer.add((task, result), len(task.team))
             done += len(task.team)
             learner_rounds += result.learner_rounds
             rate = learner_rounds / (time.perf_counter() - started) / 1e6
@@ -273,23 +302,30 @@ def sweep(
             )
             if progress is not None:
                 progress(done, len(wanted), learner_rounds)
-    reused = len(keys) - len(wanted)
-    rows = load_sweep(store.folder).rows if store is not None and reused else writer.collect()
+    source = RowSource(writer.collect() if store is None else store.folder, index)
     seconds = time.perf_counter() - started
+    reused = len(index.words) - len(wanted)
     where = _name_devices(player)
-    found = _order_rows(rows, keys)
-    return Sweep(found, study.metrics[0], study, len(wanted), reused, learner_rounds, seconds, where)
+    return Sweep(source, study.metrics[0], study, len(wanted), reused, learner_rounds, seconds, where)
 
 
-def _open_store(folder: Path, study: Study, keys: "polars.Series", retry_failed: bool) -> ResultStore:
+def _open_store(folder: Path, study: Study, index: KeyIndex, retry_failed: bool) -> ResultStore:
     """Open the store in a folder, and write there which study is played."""
     import polars as pl
 
     store = ResultStore(folder)
     store.write_text(STUDY, study.model_dump_json(indent=1))
-    if retry_failed:
-        store.forget(pl.col("key").is_in(keys.implode()) & pl.col("error").is_not_null())
+    if retry_failed and any(folder.glob(PART_FILES)):
+        failed = _read_errors(RowSource(folder, index))["key"]
+        store.forget(pl.col("key").is_in(failed.implode()))
     return store
+
+
+def _read_errors(source: RowSource) -> "polars.DataFrame":
+    """Return the keys of runs that failed, with their errors."""
+    import polars as pl
+
+    return source.read(["error"], lambda rows: rows.filter(pl.col("error").is_not_null()))
 
 
 def _play(
@@ -298,7 +334,7 @@ def _play(
     """Play tasks on the GPU of this process or by workers, and yield each with its result."""
     if not tasks:
         return
-    if player.device == "cuda":
+    if player.device != "cpu":
         yield from play_on_gpu(player, tasks)
         return
     with open_workers(backend, address, jobs) as workers:
@@ -310,8 +346,8 @@ def _name_devices(player: TaskPlayer) -> str:
     if not player.used_gpu:
         return name_device("cpu")
     if player.used_cpu:
-        return f"{name_device('cuda')}, and {name_device('cpu')} for what it does not play"
-    return name_device("cuda")
+        return f"{name_device(player.device)}, and {name_device('cpu')} for what it does not play"
+    return name_device(player.device)
 
 
 def _play_by_workers(tasks: Sequence[Task], workers: Workers) -> Iterator[tuple[Task, TaskResult]]:
@@ -361,14 +397,7 @@ def load_sweep(folder: Path | str) -> SweepRuns:
     return SweepRuns(rows, metric)
 
 
-def _order_rows(rows: "polars.DataFrame", keys: "polars.Series") -> "polars.DataFrame":
-    """Return the rows with these keys, in the order of the keys."""
-    if rows["key"].equals(keys):
-        return rows
-    return keys.to_frame().join(rows, on="key", how="inner", maintain_order="left")
-
-
-def load_study(folder: Path, *, trust: bool = False) -> "tuple[Study, polars.DataFrame]":
+def load_study(folder: Path, *, trust: bool = False) -> tuple[Study, SweepRuns]:
     """Return the study that was played last into a folder, and its runs there; ``trust`` as in :meth:`Study.read`."""
     file = folder / STUDY
     try:
@@ -376,11 +405,11 @@ def load_study(folder: Path, *, trust: bool = False) -> "tuple[Study, polars.Dat
     except (OSError, ValueError, RecursionError) as failed:
         raise InvalidInput(f"{folder} has no study that can be read: {failed}. Play one into it.") from failed
     study = Study.from_file(data, file, trust=trust)
-    rows = load_sweep(folder).rows
-    found = _order_rows(rows, list_keys(list_tasks(study)))
-    if not len(found):
+    index = KeyIndex(list_keys(list_tasks(study)))
+    if not any((index.find(keys) >= 0).any() for keys in map_rows(folder, lambda rows: rows["key"], ["key"])):
+        rows = load_sweep(folder).rows
         versions = ", ".join(rows["version"].unique().sort())
         raise InvalidInput(
             f"{folder} has no runs of its study, only {len(rows)} others of klazy {versions}. Play the study again."
         )
-    return study, found
+    return study, SweepRuns(RowSource(folder, index), study.metrics[0])

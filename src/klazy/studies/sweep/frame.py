@@ -10,12 +10,13 @@ import numpy as np
 import klazy
 from klazy.base.checks import InvalidInput, one_of
 from klazy.base.options import write_option
+from klazy.studies.results import RowSource, write_keys
 from klazy.studies.sweep.catalogue import RECIPES, Point
 from klazy.studies.sweep.player import RUN_SUMS, TaskResult
 from klazy.studies.sweep.tasks import Task, Team
 
 if TYPE_CHECKING:
-    from polars import DataFrame, Series
+    from polars import DataFrame
 
 Row = dict[str, Any]
 # Columns and their types. Keys of recipes and rules without a column are text in the last column of their table, the options.
@@ -41,10 +42,10 @@ SETTING = (*SCENARIO_COLUMNS, *PRICE_COLUMNS)  # what a learner cannot choose
 CELL = (*SCENARIO_COLUMNS, *LEARNER_COLUMNS, *PRICE_COLUMNS)
 
 
-def make_run_frame(played: Sequence[tuple[Task, TaskResult]], keys: "Series") -> "DataFrame":
+def make_run_frame(played: Sequence[tuple[Task, TaskResult]], keys: np.ndarray) -> "DataFrame":
     """Return one row per run: its key, learner and sequence, its costs and regrets, its curve and its error if there is one.
 
-    ``keys`` are those of all runs of the study. Sequences and learners are described once each, and repeated by number: a
+    ``keys`` are the words of the keys of all runs. Sequences and learners are described once each, and repeated by number: a
     million runs have few of them.
     """
     import polars as pl
@@ -55,7 +56,9 @@ def make_run_frame(played: Sequence[tuple[Task, TaskResult]], keys: "Series") ->
     which = np.repeat(np.arange(len(played)), [len(task.team) for task, _ in played])
     sequences = pl.DataFrame([_describe_sequence(*pair) for pair in played], schema=TASK_COLUMNS)
     parts = [
-        pl.concat([keys[task.first : task.first + len(task.team)] for task, _ in played]).to_frame(),
+        write_keys(
+            np.concatenate([keys[task.first : task.first + len(task.team)] for task, _ in played])
+        ).to_frame(),
         sequences[which],
         pl.concat([_describe_team(task.team) for task, _ in played]),
         pl.DataFrame(np.concatenate([result.sums for _, result in played]), schema=list(RUN_SUMS)),
@@ -122,7 +125,7 @@ def _fits(value: Any, kind: type) -> bool:
 
 
 def average_cells(
-    rows: "DataFrame", metric: str, relative_to: str | None = None, held_out: bool = False
+    rows: "DataFrame | RowSource", metric: str, relative_to: str | None = None, held_out: bool = False
 ) -> "DataFrame":
     """Return the ``mean`` of a metric over the ``runs`` of every cell, one per seed, and ``half`` the width of its interval.
 
@@ -132,57 +135,78 @@ def average_cells(
     best for the setting, in per cent of that learner's average. The best cells have the least ``choice``: the mean, or with
     ``held_out`` the mean over the even seeds, while ``mean`` and ``half`` come from the odd ones.
     """
-    import polars as pl
-
     one_of(metric, "metric", METRICS)
-    known = rows.filter(pl.col(metric).is_not_null())
+    source = rows if isinstance(rows, RowSource) else RowSource(rows)
+    table, known = _number_cells(source, metric)
     if not len(known):
-        failed = rows["error"].drop_nulls()
-        if len(rows) and len(failed) == len(rows):
-            raise InvalidInput(f"All {len(rows)} runs failed, the first with {failed[0]}")
+        errors = source.read(["error"])["error"]
+        if len(errors) and not errors.null_count():
+            raise InvalidInput(f"All {len(errors)} runs failed, the first with {errors[0]}")
         raise InvalidInput(f"No run has {metric}. Add it to the metrics of the study and play it again.")
     if held_out and (known["seed"].null_count() or known["seed"].max() == 0):
         option = write_option("held_out")
         raise InvalidInput(f"{option} needs random scenarios with several seeds. Leave it out.")
     if relative_to is not None:
-        known = _relate(known, metric, relative_to, held_out)
-    if not held_out:
-        return _average(known, metric).with_columns(choice="mean")
-    odd = pl.col("seed") % 2 == 1
-    choice = _average(known.filter(~odd), metric).select(*CELL, choice="mean")
-    shown = _average(known.filter(odd), metric)
-    return shown.join(choice, on=CELL, nulls_equal=True, maintain_order="left")
+        known = _relate(table, known, metric, relative_to, held_out)
+    return _average(table, known, held_out).drop("cell")
 
 
-def _average(rows: "DataFrame", metric: str) -> "DataFrame":
-    """Return the mean, half the interval's width, and the number of runs, by cell."""
+def _number_cells(source: RowSource, metric: str) -> "tuple[DataFrame, DataFrame]":
+    """Return the cells, and of each run that has the metric its cell, seed and ``value``: millions of runs have few cells."""
+    import polars as pl
+
+    table = pl.DataFrame(schema={name: RUN_COLUMNS[name] for name in CELL})
+
+    def number(rows: "DataFrame") -> "DataFrame":
+        nonlocal table
+        rows = rows.filter(pl.col(metric).is_not_null())
+        table = pl.concat([table, rows.select(CELL)]).unique(maintain_order=True)
+        cells = table.with_row_index("cell")
+        numbered = rows.join(cells, on=CELL, nulls_equal=True, maintain_order="left")
+        return numbered.select("number", "cell", "seed", value=metric)
+
+    known = source.read([*CELL, "seed", metric], number)
+    return table.with_row_index("cell"), known
+
+
+def _average(table: "DataFrame", known: "DataFrame", held_out: bool) -> "DataFrame":
+    """Return the cells with their averages, as in :func:`average_cells`."""
     import polars as pl
     from scipy.special import stdtrit
 
-    value = pl.col(metric)
-    grouped = rows.group_by(CELL, maintain_order=True)
+    is_shown = pl.col("seed") % 2 == 1 if held_out else pl.lit(True)
+    value = pl.col("value")
+    grouped = known.filter(is_shown).group_by("cell", maintain_order=True)
     cells = grouped.agg(mean=value.mean(), half=value.std(), runs=pl.len())
     n = cells["runs"].to_numpy().clip(2)
-    return cells.with_columns(half=cells["half"] * (stdtrit(n - 1, 0.975) / np.sqrt(n)))
+    cells = cells.with_columns(half=cells["half"] * (stdtrit(n - 1, 0.975) / np.sqrt(n)), choice="mean")
+    if held_out:
+        choice = known.filter(~is_shown).group_by("cell").agg(choice=value.mean())
+        cells = cells.drop("choice").join(choice, on="cell", how="left", maintain_order="left")
+    return table.select("cell", *CELL)[cells["cell"]].with_columns(cells.drop("cell"))
 
 
-def _relate(rows: "DataFrame", metric: str, learner: str, held_out: bool) -> "DataFrame":
-    """Return the rows with the metric relative to a learner's, in per cent."""
+def _relate(table: "DataFrame", known: "DataFrame", metric: str, learner: str, held_out: bool) -> "DataFrame":
+    """Return the runs with their values relative to a learner's, in per cent."""
     import polars as pl
 
     option = write_option("relative_to")
-    theirs = rows.filter(pl.col("learner") == learner)
+    theirs = known.filter(pl.col("cell").is_in(table.filter(learner=learner)["cell"].implode()))
     if not len(theirs):
-        known = ", ".join(rows["learner"].unique(maintain_order=True))
-        raise InvalidInput(f"{option} must be a learner of the study ({known}), got {learner!r}.")
-    best = choose_best(average_cells(theirs, metric, held_out=held_out), SETTING).select(*CELL, "mean")
+        learners = ", ".join(table["learner"].unique(maintain_order=True))
+        raise InvalidInput(f"{option} must be a learner of the study ({learners}), got {learner!r}.")
+    best = choose_best(_average(table, theirs, held_out), SETTING)
     if (best["mean"] == 0.0).any():
         message = f"{option} must be a learner whose {metric} is not 0, got {learner}. Choose another."
         raise InvalidInput(message)
-    base = theirs.join(best, on=CELL, nulls_equal=True).select(*SETTING, "seed", "mean", base=metric)
-    joined = rows.join(base, on=(*SETTING, "seed"), nulls_equal=True, maintain_order="left")
-    more = 100.0 * (pl.col(metric) - pl.col("base")) / pl.col("mean").abs()
-    return joined.with_columns(more.alias(metric)).drop("base", "mean")
+    settings = table.select(SETTING).unique(maintain_order=True).with_row_index("setting")
+    of_cell = table.join(settings, on=SETTING, nulls_equal=True).select("cell", "setting")
+    theirs = theirs.join(best.select("cell", "mean"), on="cell").join(of_cell, on="cell")
+    base = theirs.select("setting", "seed", "mean", base="value")
+    joined = known.join(of_cell, on="cell", maintain_order="left")
+    joined = joined.join(base, on=("setting", "seed"), nulls_equal=True, maintain_order="left")
+    more = 100.0 * (pl.col("value") - pl.col("base")) / pl.col("mean").abs()
+    return joined.select("cell", "seed", value=more)
 
 
 def choose_best(cells: "DataFrame", by: Sequence[str]) -> "DataFrame":

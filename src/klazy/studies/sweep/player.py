@@ -4,19 +4,22 @@ A task becomes the costs of its sequence and, by the plans of its team, learners
 """
 
 import json
+import os
+from collections import deque
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property, lru_cache
-from itertools import groupby
+from itertools import islice
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from klazy.base.checks import Array, InvalidInput
 from klazy.base.options import write_option
+from klazy.base.parallel import wait_for
 from klazy.costs import Costs
 from klazy.game.batch import run_batch
-from klazy.game.device import find_gpu_obstacle, play_learners
+from klazy.game.device import find_gpu_obstacle, list_gpus, play_learners
 from klazy.game.plan import make_marks
 from klazy.hindsight import best_fixed, offline_optimum
 from klazy.movement import Movement
@@ -25,8 +28,9 @@ from klazy.studies.sweep.catalogue import MOVEMENT_KINDS, Point
 from klazy.studies.sweep.tasks import Plan, Task
 
 RUN_SUMS = ("hitting", "switching", "dynamic_regret", "total_regret", "static_regret", "optimum_regret")
-# About how many runs a GPU plays together, after which rows can be written.
+# About how many runs a GPU plays together, after which rows can be written, and the most bytes of their sequences.
 TOGETHER = 1 << 18
+TOGETHER_BYTES = 1 << 28
 
 
 class TaskResult:
@@ -73,6 +77,11 @@ class Place:
         self.costs = made.costs
         self.u = np.asarray(made.comparator)
         self._optima: dict[tuple[str, float], float] = {}
+
+    @property
+    def size(self) -> int:
+        """How many bytes the costs and the comparator take."""
+        return self.u.nbytes + sum(array.nbytes for array in self.costs.arrays())
 
     @cached_property
     def hitting(self) -> float:
@@ -131,15 +140,36 @@ def play_on_gpu(player: "TaskPlayer", tasks: Sequence[Task]) -> Iterator[tuple[T
     """Play tasks group by group, in their order; while one group is played, threads make the sequences of the next."""
     from threadpoolctl import threadpool_limits
 
-    with threadpool_limits(1), ThreadPoolExecutor() as pool:
-        groups = [list(group) for _, group in groupby(tasks, lambda task: task.first // TOGETHER)]
-        making: list[Any] = []
-        for group in [*groups, []]:
-            ahead = [pool.submit(_prepare, task) for task in group]
-            ready = [future.result() for future in making]
-            player.play(ready)
-            yield from ((task, result) for task, _, result in ready)
-            making = ahead
+    pool = ThreadPoolExecutor()
+    groups = _gather(tasks, pool, TOGETHER * max(1, len(player.gpus)))
+    try:
+        with threadpool_limits(1):
+            coming = pool.submit(next, groups, None)
+            while ready := wait_for(coming):
+                coming = pool.submit(next, groups, None)
+                player.play(ready)
+                yield from ((task, result) for task, _, result in ready)
+                del ready
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def _gather(tasks: Sequence[Task], pool: ThreadPoolExecutor, most: int) -> Iterator[list[Prepared]]:
+    """Yield tasks with their sequences, in groups of ``most`` runs; a few sequences are made ahead."""
+    left = iter(tasks)
+    ahead = deque(pool.submit(_prepare, task) for task in islice(left, os.cpu_count() or 1))
+    group: list[Prepared] = []
+    runs = size = 0
+    while ahead:
+        group.append(ahead.popleft().result())
+        ahead.extend(pool.submit(_prepare, task) for task in islice(left, 1))
+        task, place, result = group[-1]
+        runs += len(task.team)
+        size += result.curves.nbytes + (0 if place is None else place.size)
+        if runs >= most or size >= TOGETHER_BYTES or not ahead:
+            yield group
+            group = []
+            runs = size = 0
 
 
 def _prepare(task: Task) -> Prepared:
@@ -159,6 +189,7 @@ class TaskPlayer:
 
     def __init__(self, device: str = "cpu", *, strict: bool = False) -> None:
         self.device = device
+        self.gpus = list_gpus(device)
         self.strict = strict
         self.used_gpu = False
         self.used_cpu = False
@@ -199,7 +230,7 @@ class TaskPlayer:
             sequences = [np.ascontiguousarray(place.costs.arrays()[0]) for place, _ in parts]
             members = [row[able[row]] for row in who]
             movements = [plan.movement] * len(learners)
-            found = play_learners(learners, movements, sequences, members, marks)
+            found = play_learners(learners, movements, sequences, members, marks, self.gpus)
             for row, mine, paid in zip(who, sums, found, strict=True):
                 mine[able[row]] = paid
         for row, mine, (place, result) in zip(who, sums, parts, strict=True):

@@ -21,6 +21,7 @@ from pydantic_core import PydanticCustomError
 
 from klazy.base.checks import InvalidInput
 from klazy.base.options import write_option
+from klazy.game.device import DEVICES, KNOWN_DEVICES
 from klazy.studies.sweep import catalogue
 from klazy.studies.sweep.catalogue import CatalogueEntry, Cell
 
@@ -222,6 +223,13 @@ def _check_filled(data: Any) -> Any:
     return data
 
 
+def _check_device(device: Any) -> Any:
+    """Reject what is no device."""
+    if not isinstance(device, str) or not DEVICES.fullmatch(device):
+        raise PydanticCustomError("device", "Input should be {known}", {"known": KNOWN_DEVICES})
+    return device
+
+
 if TYPE_CHECKING:
     Recipe = Rule = Spec
 else:
@@ -256,8 +264,8 @@ class Study(BaseModel, frozen=True):
     record : str, optional
         ``"totals"``, the default, or ``"curves"``, which stores 200 points of each run's running sums.
     device : str, optional
-        The device: ``"cpu"``, the default; ``"cuda"`` for a GPU; ``"auto"`` for a GPU where there is one. The rows and their
-        keys are the same.
+        The device: ``"cpu"``, the default; ``"cuda"`` for a GPU, ``"cuda:0,1"`` for several; ``"auto"`` for a GPU where there
+        is one. The rows and their keys are the same.
 
     Raises
     ------
@@ -281,7 +289,7 @@ class Study(BaseModel, frozen=True):
     seed: Annotated[Integer, Field(ge=0, le=LARGEST_INTEGER)] = 0
     metrics: Annotated[tuple[Metric, ...], BeforeValidator(_check_filled)] = ("total_regret",)
     record: Literal["totals", "curves"] = "totals"
-    device: Literal["cpu", "cuda", "auto"] = "cpu"
+    device: Annotated[str, BeforeValidator(_check_device)] = "cpu"
 
     def __init__(self, **data: Any) -> None:
         try:

@@ -3,20 +3,17 @@
 from collections.abc import Sequence
 from functools import cached_property
 from itertools import chain, pairwise
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 import klazy
 from klazy.base.checks import Array, InvalidInput
 from klazy.movement import Movement
-from klazy.studies.results import encode, start_hash
+from klazy.studies.results import encode, read_words, start_hash
 from klazy.studies.sweep import catalogue
 from klazy.studies.sweep.catalogue import MOVEMENT_KINDS, Cell, Point
 from klazy.studies.sweep.study import CURVE_POINTS, LABORIOUS, Study
-
-if TYPE_CHECKING:
-    from polars import Series
 
 SEVERAL = 4  # sequences per worker, from which on none is split
 MOST_RUNS = 20_000_000  # in one study
@@ -70,10 +67,10 @@ class Team:
         return Team(self.movement, self.cells, self.cell[which], self.weights[which])
 
     @cached_property
-    def texts(self) -> list[bytes]:
-        """What goes into the key of each run."""
+    def hashes(self) -> np.ndarray:
+        """The part of the key of each run that says who plays at which price."""
         pairs = zip(self.cell.tolist(), self.weights.tolist(), strict=True)
-        return [encode(*self.cells[cell], weight) for cell, weight in pairs]
+        return read_words(b"".join(start_hash(*self.cells[cell], weight).digest() for cell, weight in pairs))
 
     @cached_property
     def plans(self) -> list[Plan]:
@@ -139,19 +136,18 @@ def _make_team(study: Study) -> Team:
     return Team(study.movement, list(cells.values()), cell, np.tile(prices, len(cells)))
 
 
-def list_keys(tasks: Sequence[Task]) -> "Series":
-    """Return the keys of all runs: a hash of sequence, learner, price, recorded numbers and klazy's version."""
-    import polars as pl
+def list_keys(tasks: Sequence[Task]) -> np.ndarray:
+    """Return the keys of all runs, two words each: of sequence, learner, price, recorded numbers and klazy's version.
 
-    digests: list[bytes] = []
+    A key is the sum, word by word, of a hash of the sequence and one of learner and price. Hashing every run would take longer
+    than a GPU needs to play it.
+    """
+    keys = []
     for task in tasks:
         kept = (task.team.movement, task.checkpoints, task.metrics)
-        begin = start_hash(klazy.__version__, *task.sequence, *kept).copy
-        for text in task.team.texts:
-            hashed = begin()
-            hashed.update(text)
-            digests.append(hashed.digest())
-    return pl.Series("key", digests, dtype=pl.Binary).bin.encode("hex")
+        hashed = start_hash(klazy.__version__, *task.sequence, *kept)
+        keys.append(read_words(hashed.digest()) + task.team.hashes)
+    return np.concatenate(keys)
 
 
 def choose_runs(tasks: Sequence[Task], wanted: np.ndarray) -> list[Task]:
