@@ -1,10 +1,13 @@
 """Limits by round: kept by every learner, charged as played, no effect where they are open; optima under the same limits."""
 
 import itertools
-from typing import Any
+import json
+from datetime import datetime, timedelta
+from typing import Any, cast
 
 import cvxpy as cp
 import numpy as np
+import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -15,6 +18,7 @@ from command import call_klazy
 from klazy.base.checks import Array, InvalidInput
 from klazy.hindsight import offline_optimum
 from klazy.sets.limits import MANY_ROUNDS, LimitedSet
+from served import run_service
 from test_comparators import stated_cost, stated_movement
 from test_sets import constraints
 
@@ -461,3 +465,147 @@ def test_the_first_decision_of_an_agent_may_have_limits_too(tmp_path):
         kl.Agent(learner, guards=kl.Guards(), limits=(None, 0.2))
     with pytest.raises(InvalidInput, match="limits needs an agent with guards"):
         kl.Agent(learner, limits=(None, 0.6))
+
+
+# ---- replay
+
+
+def a_trace(n: int = 120) -> pl.DataFrame:
+    """Costs of three places by the hour, of which eu is the cheapest, but not always."""
+    rows = np.random.default_rng(0).uniform(0.5, 1.5, (n, 3)) + np.array([0.0, 0.3, 0.6])
+    start = datetime(2026, 1, 1)
+    times = [start + timedelta(hours=t) for t in range(n)]
+    return pl.DataFrame({"time": times, "eu": rows[:, 0], "us": rows[:, 1], "asia": rows[:, 2]})
+
+
+def outages(frame: pl.DataFrame) -> pl.DataFrame:
+    """Limits of some hours, in another order of columns: eu fails now and then, us has a floor, other cells are empty."""
+    limits = frame.select("time").with_row_index("t")
+    limits = limits.with_columns(
+        us_lower=pl.when(pl.col("t") % 5 == 0).then(0.2),
+        eu_upper=pl.when(pl.col("t") % 20 >= 15).then(0.0),
+    )
+    return limits.filter(pl.col("t") % 2 == 1).drop("t")
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"costs": "quadratic", "domain": "box", "upper": 2.0},
+        {"guards": kl.Guards(hold=2)},
+        {"total": 10.0, "whole": True},
+    ],
+    ids=repr,
+)
+def test_a_replay_keeps_the_limits_of_a_file_and_its_agent_pays_the_same(options, tmp_path):
+    frame = a_trace()
+    outages(frame).write_csv(tmp_path / "limits.csv")
+    total = options.get("total", options.get("upper", 1.0))
+    found = kl.replay(frame, move_cost=0.3, limits=tmp_path / "limits.csv", **options)
+    t = np.arange(60, 120)
+    is_listed = t % 2 == 1
+    upper = np.where(is_listed & (t % 20 >= 15), 0.0, total)
+    lower = np.where(is_listed & (t % 5 == 0), 0.2, 0.0)
+    for score in found.scores:
+        assert (score.points[:, 0] <= upper).all(), score.name
+        assert (score.points[:, 1] >= lower).all(), score.name
+    assert found.optimum is not None
+    assert found.optimum.lower_bound <= min(score.cost for score in found.scores)
+    free = kl.replay(frame, move_cost=0.3, **options)
+    assert free.optimum is not None
+    assert found.optimum.cost > free.optimum.cost
+    assert any("within the limits of their round" in note for note in found.notes)
+
+    rows = frame.select("eu", "us", "asia").to_numpy()
+    for score in found.scores[:3]:
+        agent = found.agent(score.name)
+        for at in range(60, 120):
+            following = None
+            if at + 1 < 120:
+                sides: Any = found.setup.limits
+                following = sides.lower[at + 1], sides.upper[at + 1]
+            agent.observe(rows[at], next_limits=following)
+        assert agent.hitting + agent.switching == pytest.approx(score.cost, rel=1e-12)
+
+
+def test_limits_go_by_rows_where_there_are_no_times_and_folds_keep_them():
+    rows = a_trace().drop("time")
+    upper = np.full((120, 3), np.inf)
+    upper[::7, 0] = 0.1
+    frame = pl.DataFrame({"eu_upper": upper[:, 0]}).with_columns(pl.when(pl.all().is_finite()).then(pl.all()))
+    by_frame = kl.replay(rows, move_cost=0.3, limits=frame, folds=2)
+    by_array = kl.replay(rows, move_cost=0.3, limits=(None, upper))
+    assert [score.cost for score in by_frame.scores] == [score.cost for score in by_array.scores]
+    for fold in by_frame.folds:
+        for score in fold.scores:
+            assert (score.points[:, 0] <= upper[fold.first : fold.last, 0]).all()
+
+
+def test_the_command_takes_limits(tmp_path):
+    frame = a_trace()
+    frame.write_csv(tmp_path / "costs.csv")
+    outages(frame).write_csv(tmp_path / "limits.csv")
+    ended = call_klazy("replay", "costs.csv", "--limits", "limits.csv", "--json", folder=tmp_path)
+    assert ended.status == 0, ended.stderr
+    found = kl.replay(frame, limits=tmp_path / "limits.csv")
+    assert json.loads(ended.stdout) == json.loads(json.dumps(found.to_dict() | {"emitted": None}))
+
+
+@pytest.mark.parametrize(
+    ("limits", "options", "message"),
+    [
+        ({"eu": [1.0] * 120}, {}, r"limits must have columns such as eu_lower and eu_upper, got \['eu'\]\."),
+        ({"eu_upper": [1.0] * 7}, {}, "limits must have 120 rows or times, got 7 rows"),
+        ({"eu_upper": [1.0] * 120}, {"lead": 1}, "limits does not go together with lead, delay, ramp_up or ramp_down"),
+        ({"eu_upper": [1.0] * 120}, {"ramp_up": 0.1}, "limits does not go together with lead, delay"),
+        ({"eu_lower": [None] * 5 + [1.5] + [None] * 114}, {}, r"limits of round 6: coordinate 0 must be at least 1\.5 and at"),
+        ({"eu_upper": [1.0] * 120}, {"domain": "ball"}, "Limits by round are for a Box, Simplex"),
+    ],
+)  # fmt: skip
+def test_limits_of_a_replay_that_do_not_fit_are_refused(limits, options, message):
+    with pytest.raises(InvalidInput, match=message):
+        kl.replay(a_trace().drop("time"), limits=pl.DataFrame(limits), **options)
+
+
+# ---- the service
+
+
+def test_a_service_takes_the_limits_of_the_next_decision(tmp_path):
+    learner = kl.GD(kl.Simplex(3), 20.0)
+    options: dict[str, Any] = {"costs": kl.Linear(), "columns": ["eu", "us", "asia"], "guards": kl.Guards()}
+    given: list[Any] = [
+        (None, {"eu": 0.0}),
+        ({"us": 0.5}, {"eu": None}),
+        (None, [np.inf, 0.1, 0.6]),
+        (np.array([-np.inf, 0.0, 0.9]), 1),
+        None,
+    ]
+    rows = np.random.default_rng(3).uniform(size=(len(given), 3))
+    own = kl.Agent(learner, **options)
+    with run_service(tmp_path) as served:
+        client = served.client()
+        remote = client.agent("shares", learner, **options)
+        plain = client.agent("gradients", learner, guards=kl.Guards())
+        for row, limits in zip(rows.tolist(), given, strict=True):
+            assert remote.observe(row, next_limits=limits) == own.observe(row, next_limits=limits)
+        assert remote.history()["guards"].to_list()[0] == "limits"
+        assert plain.update(rows[0], next_limits=(None, [0.0, None, None]))[0] == 0.0
+        (answer,) = client.update_many(
+            [{"agent": "shares", "row": rows[0], "next_limits": (None, {"asia": 0})}]
+        )
+        assert answer["x"][2] == 0.0
+        body = {"row": rows[0].tolist(), "next_limits": {"upper": {"asia": 0.0}, "lower": None}}
+        assert served.ask("POST", "/agents/shares/observe", body).json()["x"][2] == 0.0
+        for wrong, problem in (
+            ((None, 0.2), "No point is within the limits of round 9"),
+            ((None, {"mars": 0.2}), "The limits have an unknown name 'mars'"),
+        ):
+            with pytest.raises(ValueError, match=problem):
+                remote.observe(rows[0], next_limits=wrong)
+        with pytest.raises(InvalidInput, match=r"next_limits must be \(lower, upper\), got 3\."):
+            remote.observe(rows[0], next_limits=cast(Any, 3))
+        bare = client.agent("bare", learner, costs=kl.Linear())
+        with pytest.raises(ValueError, match="next_limits needs an agent with guards"):
+            bare.observe(rows[0], next_limits=(None, 0.6))
+    assert call_klazy("check", tmp_path / "decisions.db").status == 0

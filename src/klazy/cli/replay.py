@@ -94,6 +94,13 @@ def replay(
             True,
         ),
     ] = "this",
+    limits: Annotated[
+        Path | None,
+        option(
+            "Limits of the decision in each row: a file with columns such as eu_lower and eu_upper, by time stamps or row by "
+            "row. An empty cell is no limit."
+        ),
+    ] = None,
     time: Annotated[Text, option("The column of time stamps.", "found by its name or its dates")] = None,
     fill: Annotated[Text, option("Missing cells: forward, zero or drop.", "reject them")] = None,
     unit: Annotated[str, option("The unit of costs, such as EUR.")] = "",
@@ -231,7 +238,8 @@ def _describe_emitted(found: "Report", name: str, at: str) -> str:
     if at == "end":
         return f"{name}, as it is after {rows} {last}."
     cost = found.score(name).cost
-    return f"{name}, as it was after {rows} {first}. On the rows after it, it pays the same {cost!r}."
+    given = "" if found.setup.limits is None else " and with their limits"
+    return f"{name}, as it was after {rows} {first}. On the rows after it{given}, it pays the same {cost!r}."
 
 
 def _read_numbers(text: str | None, name: str) -> float | list[float] | None:

@@ -172,7 +172,7 @@ def run(
         player.delays = _check_delays(known, game, delays)
     player.by_value = _learns_from_values(known, feedback)
     first = known.init() if state is None else known.check_state(state)
-    within = LimitedSet.check(limits, known.domain, game.costs.T)
+    within = None if limits is None else LimitedSet.check(limits, known.domain, game.costs.T)
     if within is not None and guards is None and engine != "step" and has_own_path(known, game.costs):
         _check_guards(player, NO_GUARDS, "limits")
         options: dict[str, Any] = {"movement": game.movement, "engine": engine, "hints": hints, "x0": x0}

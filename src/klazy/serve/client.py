@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import random
 import time
 import uuid
@@ -24,6 +25,7 @@ from klazy.live.explain import Explanation
 from klazy.live.guards import Guards
 from klazy.live.inspection import make_frame, parse_time
 from klazy.live.records import CHANGE_NAMES, DELETE
+from klazy.live.rows import NextLimits
 from klazy.live.state import Overtaken
 from klazy.movement import Movement
 from klazy.serve.creating import check_path_name
@@ -35,6 +37,8 @@ if TYPE_CHECKING:
 RETRIED = (408, 429, 502, 503, 504)
 # Rounds of a history in one request.
 PAGE = 1000
+# The field of a round with the limits of the next decision.
+LIMITS = "next_limits"
 Id = str | int | None
 
 
@@ -145,7 +149,8 @@ class Client:
         Parameters
         ----------
         rounds : iterable of dict
-            Each with the name of its ``agent``, its gradient ``g`` or its ``row``, and, if you like, an ``id``.
+            Each with the name of its ``agent``, its gradient ``g`` or its ``row``, and, if you like, an ``id`` and
+            ``next_limits``.
 
         Returns
         -------
@@ -311,12 +316,13 @@ class RemoteAgent(Controls):
         gradient: bool = False,
         t: int | None = None,
         round: int | None = None,
+        next_limits: NextLimits | None = None,
     ) -> Array:
         """End the round with a gradient of its cost; a rejected one changes nothing.
 
         Parameters
         ----------
-        g, hint, id, gradient, round : optional
+        g, hint, id, gradient, round, next_limits : optional
             As in :meth:`Agent.update`.
         retry : bool, optional
             Whether the gradient goes to the current round, whichever it is. Default: True. If False, give ``t``.
@@ -329,7 +335,7 @@ class RemoteAgent(Controls):
             The next point.
         """
         hint = None if hint is None else vector(hint, "hint")
-        body = {"g": vector(g, "g"), "hint": hint, "gradient": gradient or None}
+        body = {"g": vector(g, "g"), "hint": hint, "gradient": gradient or None, LIMITS: next_limits}
         return np.array(self._end("update", id, retry, t, round, **body)["x"])
 
     def observe(
@@ -341,6 +347,7 @@ class RemoteAgent(Controls):
         retry: bool = True,
         t: int | None = None,
         round: int | None = None,
+        next_limits: NextLimits | None = None,
     ) -> Any:
         """End the round with its row of data; a rejected one changes nothing.
 
@@ -353,13 +360,16 @@ class RemoteAgent(Controls):
             A forecast of the next round's row, for a learner that accepts hints.
         id, retry, t, round : optional
             As in :meth:`update`.
+        next_limits : tuple, optional
+            What the decision that this call returns must be between, ``(lower, upper)``, as in :meth:`Agent.observe`.
 
         Returns
         -------
         dict or ndarray
             The next decision, by name where names are known.
         """
-        return _read_decision(self._end("observe", id, retry, t, round, row=row, hint=hint))
+        body = {"row": row, "hint": hint, LIMITS: next_limits}
+        return _read_decision(self._end("observe", id, retry, t, round, **body))
 
     def observe_cost(self, value: ArrayLike, *, t: int | None = None, id: Id = None) -> Any:
         """End the round with the cost of its decision; the learner must be a :class:`~klazy.contrib.Bandit`.
@@ -482,7 +492,23 @@ def _read_decision(answer: dict[str, Any]) -> Any:
 
 def _make_plain(body: Mapping[str, Any]) -> dict[str, Any]:
     """Return the JSON values of a round's fields; NaN is sent as it is, for the service to judge."""
-    return {name: _make_value(value) for name, value in body.items()}
+    plain = {name: _make_value(value) for name, value in body.items() if name != LIMITS}
+    limits = body.get(LIMITS)
+    if limits is not None:
+        if not isinstance(limits, tuple | list) or len(limits) != 2:
+            raise InvalidInput(f"{LIMITS} must be (lower, upper), got {limits!r}.")
+        lower, upper = (_make_side(_make_value(side)) for side in limits)
+        plain[LIMITS] = {"lower": lower, "upper": upper}
+    return plain
+
+
+def _make_side(side: Any) -> Any:
+    """Return one side of limits for JSON, which has no infinity: None stands for no limit."""
+    if isinstance(side, dict):
+        return {name: _make_side(value) for name, value in side.items()}
+    if isinstance(side, list):
+        return [_make_side(value) for value in side]
+    return side if side is not None and math.isfinite(side) else None
 
 
 def _make_value(value: Any) -> Any:

@@ -37,6 +37,22 @@ class _Body(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
 
 
+class Limits(_Body):
+    """What the next decision must be between: by name, in order, or one number for all; null for no limit."""
+
+    model_config = show_example(upper={"eu": 0.0})
+    lower: Row | float | None = None
+    upper: Row | float | None = None
+
+
+NextLimits = Annotated[
+    Limits | None,
+    Field(
+        description="What the decision that this request returns must be between; the agent must have guards."
+    ),
+]
+
+
 class _Feedback(_Body):
     """Feedback of a round, by default of the current one."""
 
@@ -51,6 +67,7 @@ class Update(_Feedback):
     model_config = show_example(g=[1.0, 0.0, 0.0], id="2026-11-16T12:00")
     g: list[float] = Field(description="A gradient of the round's cost, one number per coordinate.")
     hint: list[float] | None = Field(None, description="A guess of the next gradient.")
+    next_limits: NextLimits = None
     gradient: bool = Field(
         False, description="Confirm that g is a gradient, to an agent that expects rows of data."
     )
@@ -64,6 +81,7 @@ class Observe(_Feedback):
         description="Its numbers by column name, or in the order of the columns; null where one is missing."
     )
     hint: Row | None = Field(None, description="A forecast of the next round's row.")
+    next_limits: NextLimits = None
 
 
 class Cost(_Body):
@@ -100,6 +118,7 @@ class AgentRound(_Feedback):
     hint: Row | None = None
     gradient: bool = False
     row: Row | None = None
+    next_limits: NextLimits = None
 
 
 class Rounds(_Body):

@@ -51,6 +51,7 @@ class RoundRequest:
     cost: list[float] | None = None
     waits: bool = False
     gives_up: bool = False
+    next_limits: Any = None
 
     def make_record(self, state: AgentState, id: str) -> records.Record:
         """Make the record of the round."""
@@ -60,9 +61,12 @@ class RoundRequest:
             return state.record_wait(id)
         if self.cost is not None:
             return state.record_cost(self.cost, id)
+        limits = None
+        if self.next_limits is not None:
+            limits = (self.next_limits.lower, self.next_limits.upper)
         if self.g is None:
-            return state.record_row(self.row, self.hint, id, self.round)
-        return state.record_gradient(self.g, self.hint, id, self.round, self.gradient)
+            return state.record_row(self.row, self.hint, id, self.round, limits)
+        return state.record_gradient(self.g, self.hint, id, self.round, self.gradient, limits)
 
 
 @dataclass(slots=True)

@@ -66,11 +66,9 @@ class LimitedSet:
             self._cut(leaf, part)
 
     @classmethod
-    def check(
-        cls, limits: Any, domain: ConvexSet, T: int, first: int = 1, name: str = "limits"
-    ) -> Self | None:
+    def check(cls, limits: Any, domain: ConvexSet, T: int, first: int = 1, name: str = "limits") -> Self:
         """Check limits ``(lower, upper)``, each a number, one per coordinate, one row per round, or None for no limit."""
-        if limits is None or isinstance(limits, cls):
+        if isinstance(limits, cls):
             return limits
         if not isinstance(limits, tuple | list) or len(limits) != 2:
             raise InvalidInput(

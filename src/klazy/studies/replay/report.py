@@ -17,13 +17,16 @@ import polars as pl
 from klazy.base.checks import InvalidInput, integer, one_of
 from klazy.base.files import write_durably
 from klazy.base.html import show_card
+from klazy.base.options import write_option
 from klazy.base.progress import show_progress
 from klazy.base.tables import Tabular, write_plainly
 from klazy.families import Family
 from klazy.live.agent import Agent
+from klazy.live.guards import Guards
 from klazy.live.rows import NEXT_ROW, THIS_ROW, check_zeros
 from klazy.movement import Movement
 from klazy.sets import ConvexSet
+from klazy.sets.limits import LimitedSet
 from klazy.studies.contenders import FIXED, FORECASTING, GREEDY, LAZY, SEASONAL_RULE, SIMPLE
 from klazy.studies.replay import page, scoring, wording
 from klazy.studies.replay.scoring import BASELINE, TUNED_ROWS, Best, Fold, Progress
@@ -42,6 +45,7 @@ from klazy.studies.replay.source import (
     Source,
     list_forecast_columns,
     open_forecasts,
+    open_limits,
     to_datetime,
 )
 from klazy.studies.tuning import Score
@@ -371,8 +375,9 @@ class Report(Tabular):
         name : str, optional
             Which contender. Default: the one that paid least.
         at : str, optional
-            Where it begins. ``"split"``: before the scored rows; given these by :meth:`~klazy.Agent.observe`, it pays what the
-            report says, to the last digit. ``"end"``: after the last row of the trace.
+            Where it begins. ``"split"``: before the scored rows; given these by :meth:`~klazy.Agent.observe`, and the limits of
+            rounds as ``next_limits``, it pays what the report says, to the last digit. ``"end"``: after the last row of the
+            trace.
 
         Returns
         -------
@@ -390,13 +395,17 @@ class Report(Tabular):
         last_row = None
         if self.source.fill == "forward":
             last_row = self.source.read_as_given(before - 1, before)[0]
+        guards = self.setup.guards
+        if guards is None and self.setup.limits is not None:
+            guards = Guards()
         return Agent(
             player.learner,
             costs=self.setup.family,
             columns=self.source.columns,
             movement=self.setup.movement,
             state=player.state,
-            guards=self.setup.guards,
+            guards=guards,
+            limits=scoring.list_sides(self.setup.limits, before),
             origin=self._describe_origin(score, at),
             fill=self.source.fill,
             last_row=last_row,
@@ -463,6 +472,7 @@ def replay(
     baseline: Any = None,
     forecast: Any = None,
     forecast_for: str = THIS_ROW,
+    limits: Any = None,
     time: str | None = None,
     fill: str | None = None,
     unit: str = "",
@@ -505,6 +515,11 @@ def replay(
     forecast_for : str, optional
         The row that the forecast in a row is for: ``"this"``, its own row, before which it was known; or ``"next"``, the row
         that the decision after it meets, which is the next one, or with ``lead`` and ``delay`` as many rows later.
+    limits : path, frame or tuple, optional
+        Limits of the decision in each round of the second part: caps, quotas, outages. A file or frame has columns such as
+        ``eu_lower`` and ``eu_upper``, in units of decisions; its rows go by their time stamps, or by their order, and an empty
+        cell is no limit. A tuple is that of :func:`~klazy.run`. The limits of a round are known when it is decided. They do
+        not go together with ``lead``, ``delay``, ``ramp_up`` or ``ramp_down``.
     time : str, optional
         The column of time stamps. Default: one called time or date, or the first with dates.
     fill : str, optional
@@ -552,6 +567,9 @@ def replay(
         movement = read_states(states, source, domain, costs, movement)
         options = {"start": np.eye(source.dim)[0]} | options
     setups = [make_setup(source.dim, domain, costs, movement, weight, **options) for weight in weights]
+    if limits is not None:
+        within = _check_limits(limits, source, setups[0], time)
+        setups = [replace(setup, limits=within) for setup in setups]
     if has_rule:
         setups = [replace(setup, rule=make_autoscaler(baseline, source, setup)) for setup in setups]
     check_zeros(fill, setups[0].family)
@@ -577,6 +595,20 @@ def replay(
     if folds:
         found.notes.append(wording.describe_folds(found))
     return found
+
+
+def _check_limits(limits: Any, source: Source, setup: Setup, time: str | None) -> LimitedSet:
+    """Return the limits of every row, or reject them."""
+    if setup.lag or setup.ramp is not None:
+        names = [write_option(name) for name in ("lead", "delay", "ramp_up", "ramp_down")]
+        raise InvalidInput(
+            f"{write_option('limits')} does not go together with {', '.join(names[:-1])} or {names[-1]}. "
+            "Leave one of them out."
+        )
+    if not isinstance(limits, tuple):
+        limits = open_limits(source, limits, time)
+    within = LimitedSet.check(limits, setup.domain, source.T)
+    return within.to_integers() if setup.integers else within
 
 
 def _check_options(options: dict[str, Any]) -> None:
@@ -646,6 +678,11 @@ def _list_doubts(found: Report) -> list[str]:
     if all(score.ties_with(found.scores[0]) for score in found.scores) and not doubts:
         same = "All contenders paid the same: this game does not tell them apart."
         doubts.append(f"{same} Is the set the one you meant?")
+    if found.setup.limits is not None:
+        doubts.append(
+            "All decisions are within the limits of their round, except for a baseline that was recorded. "
+            "Contenders were tuned without limits."
+        )
     if found.scores_baseline:
         violations = found.setup.domain.violation(found.score(BASELINE).points)
         outside = float((violations > TOLERANCE).mean())

@@ -25,6 +25,7 @@ from klazy.kernels.layout import find_missing_part
 from klazy.learners import GD, Learner
 from klazy.live.agent import Agent
 from klazy.live.rows import NEXT_ROW, THIS_ROW
+from klazy.sets.limits import LimitedSet
 from klazy.studies.contenders import (
     FORECASTING,
     GRADIENT_SAMPLE,
@@ -101,17 +102,26 @@ class LearnerPlayer:
         self.setup = setup
         self.hints = copy(hints)
         self.state = None
+        self._limits: LimitedSet | None = None
+        self._at = 0
         self.settle()
 
     def settle(self) -> None:
         """Stand at its own point, as if all decisions that do not act yet were for it."""
         self._queue = np.tile(self.own, (self.setup.lag, 1))
 
+    def limit(self, limits: LimitedSet, at: int) -> None:
+        """Keep its decisions within limits from now on; the next row has the limits with index ``at``."""
+        self._limits = limits
+        self._at = at
+
     @property
     def own(self) -> Array:
-        """The point that it decides for."""
+        """The point that it decides for, within its limits."""
         state = self.learner.init() if self.state is None else self.state
-        return state.x
+        if self._limits is None or self._at >= len(self._limits):
+            return state.x
+        return self._limits.at(self._at).keep(state.x[None])[0]
 
     @property
     def x(self) -> Array:
@@ -128,7 +138,11 @@ class LearnerPlayer:
 
     def _play_part(self, rows: Array, hints: Array | None = None) -> Array:
         costs = self.setup.family.costs(rows)
-        trace = run(self.learner, costs, movement=self.setup.movement, state=self.state, hints=hints)
+        options: Any = {"state": self.state, "hints": hints}
+        if self._limits is not None:
+            options["limits"] = self._limits.select(slice(self._at, self._at + len(rows)))
+            self._at += len(rows)
+        trace = run(self.learner, costs, movement=self.setup.movement, **options)
         self.state = trace.state
         return trace.x
 
@@ -154,12 +168,16 @@ class LearnerPlayer:
 
 
 class AgentPlayer:
-    """A player that is an agent, whose guards limit its decisions."""
+    """A player that is an agent, whose guards limit its decisions; the next row has the limits with index ``at``."""
 
-    def __init__(self, agent: Agent, hints: Hints | None = None) -> None:
+    def __init__(
+        self, agent: Agent, hints: Hints | None = None, limits: LimitedSet | None = None, at: int = 0
+    ) -> None:
         self.agent = agent
         self.hints = hints
         self.learner = agent.learner
+        self._limits = limits
+        self._at = at
 
     @property
     def state(self) -> Any:
@@ -174,11 +192,20 @@ class AgentPlayer:
         told = np.full_like(rows, np.nan) if self.hints is None else self.hints.read_on(len(rows))
         for at, row in enumerate(rows):
             points[at] = self.agent.in_force
-            self.agent.observe(row, None if np.isnan(told[at]).any() else told[at])
+            hint = None if np.isnan(told[at]).any() else told[at]
+            self._at += 1
+            self.agent.observe(row, hint, next_limits=list_sides(self._limits, self._at))
         return points
 
     def __copy__(self) -> "AgentPlayer":
-        return AgentPlayer(copy(self.agent), copy(self.hints))
+        return AgentPlayer(copy(self.agent), copy(self.hints), self._limits, self._at)
+
+
+def list_sides(limits: LimitedSet | None, at: int) -> tuple[Array, Array] | None:
+    """Return both sides of the limits with this index; None if there are none."""
+    if limits is None or at >= len(limits):
+        return None
+    return limits.lower[at], limits.upper[at]
 
 
 class RecordedPlayer:
@@ -456,10 +483,12 @@ def score_split(
     if setup.rule is not None:
         tuned.append(play_rule(setup.rule, setup, rows))
     for each in tuned:
-        if setup.guards is None:
-            each.player.settle()
-        else:
-            each.player = _guard(each.player, setup)
+        if setup.guards is not None:
+            each.player = _guard(each.player, setup, first)
+            continue
+        if setup.limits is not None:
+            each.player.limit(setup.limits, first)
+        each.player.settle()
     if source.read_baseline is not None:
         player = RecordedPlayer(source.read_baseline, first, source.T)
         tuned.append(Tuned(BASELINE, BASELINE, player, {}, 1, []))
@@ -478,11 +507,12 @@ def play_rule(rule: PodAutoscaler, setup: Setup, rows: Array) -> Tuned:
     return Tuned(BASELINE, BASELINE, player, settings, 1, [])
 
 
-def _guard(player: Any, setup: Setup) -> AgentPlayer:
-    """Continue a learner as an agent within the guards of the setup."""
+def _guard(player: Any, setup: Setup, first: int) -> AgentPlayer:
+    """Continue a learner as an agent within the guards and limits of the setup, from the row ``first`` on."""
     options = {"costs": setup.family, "movement": setup.movement, "guards": setup.guards}
-    options |= {"lead": setup.lead, "delay": setup.delay}
-    return AgentPlayer(Agent(player.learner, state=player.state, **options), player.hints)
+    options |= {"lead": setup.lead, "delay": setup.delay, "limits": list_sides(setup.limits, first)}
+    agent = Agent(player.learner, state=player.state, **options)
+    return AgentPlayer(agent, player.hints, setup.limits, first)
 
 
 def score_folds(
@@ -551,7 +581,10 @@ def find_hindsight_optimum(source: Source, setup: Setup, first: int, last: int) 
     for at in range(first, last, length):
         rows = source.read(at, min(at + length, last))
         costs = setup.family.costs(rows)
-        options = {"integers": setup.integers, "ramp": setup.ramp, "lead": setup.lead if at == first else 0}
+        lead = setup.lead if at == first else 0
+        options: Any = {"integers": setup.integers, "ramp": setup.ramp, "lead": lead}
+        if setup.limits is not None:
+            options["limits"] = setup.limits.select(slice(at, at + len(rows)))
         found = find_best(costs, setup.domain, setup.movement, gap=1e-3, **options)
         u = found.u
         if before is not None and limits is not None:

@@ -23,6 +23,7 @@ from klazy.live import Guards
 from klazy.live.rows import check_per
 from klazy.movement import AsymmetricMovement, FiniteMetric, Movement, as_movement, suit_movement
 from klazy.sets import Box, CappedSimplex, ConvexSet, L2Ball, Polytope, Simplex
+from klazy.sets.limits import LimitedSet
 from klazy.studies.contenders import is_simplex
 from klazy.studies.replay.source import Source
 
@@ -65,6 +66,8 @@ class Setup:
         How many rounds later a decision acts, and how many rounds late a row comes. Default: 0.
     rule : PodAutoscaler, optional
         The rule that decided until now, scored as the baseline.
+    limits : LimitedSet, optional
+        The limits of the decision in each row of the trace; like guards, they hold in the second part.
 
     Examples
     --------
@@ -82,6 +85,7 @@ class Setup:
     lead: int = 0
     delay: int = 0
     rule: PodAutoscaler | None = None
+    limits: LimitedSet | None = None
 
     @property
     def lag(self) -> int:

@@ -37,6 +37,8 @@ STAMP_KINDS = ("numbers", "dates without a zone", "dates with a zone")
 NUMERIC, NAIVE, ZONED = range(3)
 DATE_FORMATS = ("%Y-%m-%d", "%Y-%m-%d %H:%M:%S%.f", "%Y-%m-%d %H:%M")
 ZONE = r"(:\d\d(?:\.\d+)?) ?(Z|[+-]\d\d(?::?\d\d)?)$"
+# The ends of the names of columns with limits, and what stands for no limit.
+LIMIT_SIDES = {"lower": -np.inf, "upper": np.inf}
 # Lengths of time in seconds.
 HOUR_SECONDS = 3_600.0
 DAY_SECONDS = 24.0 * HOUR_SECONDS
@@ -625,7 +627,30 @@ def open_forecasts(source: Source, data: Any, forecast: Any, row: str, time: str
         raise InvalidInput(f"{flag} must have the columns {source.columns}, got {own.columns}.")
     values = own.read_all()[:, [own.columns.index(column) for column in source.columns]]
     names = [f"{column}_forecast" for column in source.columns]
-    return Forecasts(names, _align(values, own, source), is_early)
+    return Forecasts(names, _align(values, own, source, "forecast"), is_early)
+
+
+def open_limits(source: Source, limits: Any, time: str | None) -> tuple[Array, Array]:
+    """Open the limits of each row's decision: a file or frame with columns such as ``eu_lower`` and ``eu_upper``.
+
+    They are those of the same time stamps, or of the same rows where there are none. A row, a column or a cell that is missing
+    is no limit.
+    """
+    own = Source(limits, time, has_gaps=True)
+    known = {f"{column}_{side}": (side, i) for side in LIMIT_SIDES for i, column in enumerate(source.columns)}
+    unknown = [name for name in own.columns if name not in known]
+    if unknown:
+        flag = write_option("limits")
+        first = source.columns[0]
+        raise InvalidInput(
+            f"{flag} must have columns such as {first}_lower and {first}_upper, got {unknown}."
+        )
+    values = _align(own.read_all(), own, source, "limits")
+    found = {side: np.full((source.T, source.dim), none) for side, none in LIMIT_SIDES.items()}
+    for name, column in zip(own.columns, values.T, strict=True):
+        side, i = known[name]
+        found[side][:, i] = np.where(np.isnan(column), LIMIT_SIDES[side], column)
+    return found["lower"], found["upper"]
 
 
 def list_forecast_columns(forecast: Any) -> list[str] | None:
@@ -637,21 +662,17 @@ def list_forecast_columns(forecast: Any) -> list[str] | None:
     return list(forecast) if is_list else None
 
 
-def _align(values: Array, own: Source, source: Source) -> Array:
+def _align(values: Array, own: Source, source: Source, role: str) -> Array:
     """Return the rows with the time stamps of the source, NaN where there is none; or all of them, without stamps."""
     rows = source.T if source.kept is None else source.T + source.filled
     if own.time is None or source.time is None:
         if rows != own.T:
-            raise InvalidInput(
-                f"{write_option('forecast')} must have {rows} rows or times, got {own.T} rows."
-            )
+            raise InvalidInput(f"{write_option(role)} must have {rows} rows or times, got {own.T} rows.")
         return values if source.kept is None else values[source.kept]
     at = np.minimum(np.searchsorted(own.instants, source.instants), own.T - 1)
     is_same = own.instants[at] == source.instants
     if not is_same.any():
-        raise InvalidInput(
-            f"{write_option('forecast')} must have time stamps of the data, and has none of them."
-        )
+        raise InvalidInput(f"{write_option(role)} must have time stamps of the data, and has none of them.")
     return np.where(is_same[:, None], values[at], np.nan)
 
 
