@@ -13,31 +13,34 @@ if TYPE_CHECKING:
     from klazy.sources import RowSource
 
 Text = str | None
-Url = Annotated[Text, option("The address of a Prometheus server to read rows from.")]
-Queries = Annotated[
-    list[str] | None, option("PromQL; several, each as NAME=QUERY, are columns. May be repeated.")
-]
-Label = Annotated[Text, option("The label whose values are the columns.")]
-Installed = Annotated[Text, option("A source of another package, as NAME:TEXT.")]
-Since = Annotated[Text, option("Where to begin: a length of time, such as 14d, or an ISO date.")]
-Step = Annotated[Text, option("The time between two rows, such as 60s.")]
-Settle = Annotated[Text, option("The time until a row is complete.", "a quarter of the step, at most 5s")]
-User = Annotated[
-    Text, option("User and password for Prometheus, as USER:PASSWORD.", envvar="KLAZY_PROMETHEUS_USER")
-]
-Token = Annotated[Text, option("A bearer token for Prometheus.", envvar="KLAZY_PROMETHEUS_TOKEN")]
-Ca = Annotated[
-    Text, option("A file with the certificates to trust.", "the system's", envvar="KLAZY_PROMETHEUS_CA")
-]
-Cert = Annotated[Text, option("A file with your own certificate.", envvar="KLAZY_PROMETHEUS_CERT")]
-Key = Annotated[Text, option("The file with its key.", envvar="KLAZY_PROMETHEUS_KEY")]
+FEED_OPTIONS: dict[str, Any] = {
+    "prometheus": Annotated[Text, option("The address of a Prometheus server to read rows from.")],
+    "query": Annotated[
+        list[str] | None, option("PromQL; several, each as NAME=QUERY, are columns. May be repeated.")
+    ],
+    "label": Annotated[Text, option("The label whose values are the columns.")],
+    "source": Annotated[Text, option("A source of another package, as NAME:TEXT.")],
+    "since": Annotated[Text, option("Where to begin: a length of time, such as 14d, or an ISO date.")],
+    "step": Annotated[Text, option("The time between two rows, such as 60s.")],
+    "settle": Annotated[
+        Text, option("The time until a row is complete.", "a quarter of the step, at most 5s")
+    ],
+    "prometheus_user": Annotated[
+        Text, option("User and password for Prometheus, as USER:PASSWORD.", envvar="KLAZY_PROMETHEUS_USER")
+    ],
+    "prometheus_token": Annotated[
+        Text, option("A bearer token for Prometheus.", envvar="KLAZY_PROMETHEUS_TOKEN")
+    ],
+    "prometheus_ca": Annotated[
+        Text, option("A file with the certificates to trust.", "the system's", envvar="KLAZY_PROMETHEUS_CA")
+    ],
+    "prometheus_cert": Annotated[
+        Text, option("A file with your own certificate.", envvar="KLAZY_PROMETHEUS_CERT")
+    ],
+    "prometheus_key": Annotated[Text, option("The file with its key.", envvar="KLAZY_PROMETHEUS_KEY")],
+}
 # Without --step, rows of a source are a minute apart.
 STEP_SECONDS = 60.0
-# The names of these options.
-FEED_OPTIONS = (
-    "prometheus", "query", "label", "source", "since", "step", "settle",
-    "prometheus_user", "prometheus_token", "prometheus_ca", "prometheus_cert", "prometheus_key",
-)  # fmt: skip
 
 
 class Feed(NamedTuple):

@@ -19,7 +19,7 @@ from klazy.base.cells import SEPARATORS, TIMES, is_missing, name_index
 from klazy.base.checks import InvalidInput, one_of
 from klazy.cli import feeds, outlets
 from klazy.cli.configfile import Config
-from klazy.cli.terminal import explain_os_error, flag, option, say
+from klazy.cli.terminal import explain_os_error, flag, option, say, take_options
 from klazy.live.agent import Agent
 from klazy.live.inspection import format_time
 from klazy.live.rows import NEXT_ROW, THIS_ROW
@@ -53,6 +53,7 @@ class Ended(Exception):
     """A signal came, so that it is time to end."""
 
 
+@take_options(feeds.FEED_OPTIONS | outlets.OUTLET_OPTIONS)
 def live(
     context: typer.Context,
     agent: Annotated[
@@ -69,13 +70,6 @@ def live(
     explain: Annotated[bool, flag("--explain", "Add a field that says why.")] = False,
     strict: Annotated[bool, flag("--strict", "Stop at the first bad row instead of skipping it.")] = False,
     as_json: Annotated[bool, flag("--json", "Print JSON lines, whatever form the rows have.")] = False,
-    prometheus: feeds.Url = None,
-    query: feeds.Queries = None,
-    label: feeds.Label = None,
-    source: feeds.Installed = None,
-    since: feeds.Since = None,
-    step: feeds.Step = None,
-    settle: feeds.Settle = None,
     forecast_for: Annotated[
         str | None,
         option(
@@ -85,18 +79,8 @@ def live(
         ),
     ] = None,
     once: Annotated[bool, flag("--once", "Take the rows that a source has by now, and stop.")] = False,
-    prometheus_user: feeds.User = None,
-    prometheus_token: feeds.Token = None,
-    prometheus_ca: feeds.Ca = None,
-    prometheus_cert: feeds.Cert = None,
-    prometheus_key: feeds.Key = None,
-    metrics: outlets.Metrics = None,
-    haproxy: outlets.Haproxy = None,
-    backend: outlets.Backend = None,
-    webhook: outlets.Webhook = None,
-    webhook_secret: outlets.Secret = None,
-    sink: outlets.Installed = None,
     config: Config = None,
+    **_: Any,
 ) -> None:
     """Decide row by row: read each round's row from standard input, print the decision for the next round.
 
@@ -133,7 +117,7 @@ def live(
     if unit.feed is not None and id is not None:
         raise InvalidInput("--id is for rows of standard input; the time stamp is the id of a source's row.")
     with unit.open() as player, stop_between_rows() as wait:
-        opened = outlets.open_metrics(metrics, state, [unit.name])
+        opened = outlets.open_metrics(context.params["metrics"], state, [unit.name])
         if unit.feed is not None:
             loop = unit.play(player, opened, _write_json if as_json else _CsvWriter(), wait)
         else:

@@ -16,14 +16,16 @@ if TYPE_CHECKING:
     from klazy.sinks.metrics import LiveMetrics
 
 Text = str | None
-Metrics = Annotated[
-    Text, option("Serve metrics for Prometheus at this HOST:PORT, or at :PORT of all addresses.")
-]
-Haproxy = Annotated[Text, option("Set weights of this HAProxy: the path of its socket, or HOST:PORT.")]
-Backend = Annotated[Text, option("The backend whose servers are the columns.")]
-Webhook = Annotated[Text, option("Post each changed decision to this URL.")]
-Secret = Annotated[Text, option("Sign posts with this secret.", envvar="KLAZY_WEBHOOK_SECRET")]
-Installed = Annotated[list[str] | None, option("A sink of another package, as NAME:TEXT. May be repeated.")]
+OUTLET_OPTIONS: dict[str, Any] = {
+    "metrics": Annotated[
+        Text, option("Serve metrics for Prometheus at this HOST:PORT, or at :PORT of all addresses.")
+    ],
+    "haproxy": Annotated[Text, option("Set weights of this HAProxy: the path of its socket, or HOST:PORT.")],
+    "backend": Annotated[Text, option("The backend whose servers are the columns.")],
+    "webhook": Annotated[Text, option("Post each changed decision to this URL.")],
+    "webhook_secret": Annotated[Text, option("Sign posts with this secret.", envvar="KLAZY_WEBHOOK_SECRET")],
+    "sink": Annotated[list[str] | None, option("A sink of another package, as NAME:TEXT. May be repeated.")],
+}
 
 
 class Outlets:

@@ -11,7 +11,7 @@ from klazy.base.options import write_option
 from klazy.base.own import find_own
 from klazy.base.tables import write_plainly
 from klazy.cli import feeds
-from klazy.cli.terminal import Json, explain_os_error, option, read_command_line, say
+from klazy.cli.terminal import Json, explain_os_error, option, read_command_line, say, take_options
 from klazy.live import Guards
 
 if TYPE_CHECKING:
@@ -36,11 +36,12 @@ BY_COLUMN = (
 # Options that may name an object of the user.
 CLASS_OPTIONS = ("domain", "costs", "movement")
 # Options that are not klazy.replay's.
-OF_THE_COMMAND = ("trace", "hold", "per_round", "html", "emit", "contender", "emit_at", "as_json")
-OF_THE_COMMAND += feeds.FEED_OPTIONS
+OF_THE_COMMAND = {"trace", "hold", "per_round", "html", "emit", "contender", "emit_at", "as_json"}
+OF_THE_COMMAND |= feeds.FEED_OPTIONS.keys()
 Text = str | None
 
 
+@take_options(feeds.FEED_OPTIONS)
 def replay(
     context: typer.Context,
     trace: Annotated[
@@ -144,18 +145,7 @@ def replay(
         str, option("Write it as it was before the scored rows (split), or after them (end).", True)
     ] = "split",
     as_json: Json = False,
-    prometheus: feeds.Url = None,
-    query: feeds.Queries = None,
-    label: feeds.Label = None,
-    source: feeds.Installed = None,
-    since: feeds.Since = None,
-    step: feeds.Step = None,
-    settle: feeds.Settle = None,
-    prometheus_user: feeds.User = None,
-    prometheus_token: feeds.Token = None,
-    prometheus_ca: feeds.Ca = None,
-    prometheus_cert: feeds.Cert = None,
-    prometheus_key: feeds.Key = None,
+    **_: Any,
 ) -> None:
     """See what you would have saved on a file of past costs, and with which rule.
 

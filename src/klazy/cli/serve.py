@@ -2,7 +2,6 @@
 
 import json
 from dataclasses import fields
-from inspect import Parameter, Signature
 from typing import Annotated, Any
 
 import typer
@@ -10,7 +9,7 @@ import typer
 from klazy.base.checks import InvalidInput
 from klazy.base.install import make_missing
 from klazy.cli.configfile import Config
-from klazy.cli.terminal import Json, option, print_rows, say
+from klazy.cli.terminal import Json, option, print_rows, say, take_options
 from klazy.live.inspection import format_time
 from klazy.live.store import open_store
 from klazy.serve.settings import Settings
@@ -19,6 +18,17 @@ StoreOption = Annotated[str, option("An SQLite file, or a postgresql:// URL.", T
 tokens_app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 
 
+def _list_settings() -> dict[str, Any]:
+    """Return an option for each setting."""
+    found: dict[str, Any] = {}
+    for setting in fields(Settings):
+        # A flag has no opposite.
+        names = [f"--{setting.name}"] if setting.type is bool else []
+        found[setting.name] = Annotated[setting.type, typer.Option(*names, **setting.metadata)]
+    return found
+
+
+@take_options(_list_settings() | {"config": Config}, vars(Settings()))
 def serve(**options: Any) -> None:
     """Serve the agents of a store over HTTP, with a page to look at. Ctrl-C, SIGTERM or SIGHUP stops it.
 
@@ -36,23 +46,6 @@ def serve(**options: Any) -> None:
     except ModuleNotFoundError as missing:
         raise make_missing("serve", missing.name or "", "cli,serve") from missing
     run(settings)
-
-
-def _make_options() -> Signature:
-    """Make an option of each setting."""
-    options = []
-    for setting in fields(Settings):
-        # A flag has no opposite.
-        names = [f"--{setting.name}"] if setting.type is bool else []
-        kind: Any = Annotated[setting.type, typer.Option(*names, **setting.metadata)]
-        made = Parameter(setting.name, Parameter.KEYWORD_ONLY, default=setting.default, annotation=kind)
-        options.append(made)
-    options.append(Parameter("config", Parameter.KEYWORD_ONLY, default=None, annotation=Config))
-    return Signature(options)
-
-
-# Typer reads the options of a command from its signature.
-vars(serve)["__signature__"] = _make_options()
 
 
 @tokens_app.callback()

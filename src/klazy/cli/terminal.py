@@ -5,10 +5,11 @@ import os
 import re
 import shlex
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from inspect import Parameter, Signature, signature
 from pathlib import Path
-from typing import Annotated, Any, TextIO
+from typing import Annotated, Any, TextIO, TypeVar
 
 import typer
 from rich.console import Console
@@ -17,10 +18,30 @@ from typer.core import TyperCommand, TyperGroup
 
 from klazy.base.checks import InvalidInput
 
+Command = TypeVar("Command", bound=Callable[..., None])
+
 
 def option(help: str, default: str | bool = False, **more: Any) -> Any:
     """Describe an option; ``default`` says what happens without it, and True shows the value."""
     return typer.Option(help=help, show_default=default, **more)
+
+
+def take_options(
+    options: Mapping[str, Any], defaults: Mapping[str, Any] | None = None
+) -> Callable[[Command], Command]:
+    """Add options, annotations by name, to the signature of a command that takes ``**options``; the usual default is None."""
+    more = []
+    for name, kind in options.items():
+        default = (defaults or {}).get(name)
+        more.append(Parameter(name, Parameter.KEYWORD_ONLY, annotation=kind, default=default))
+
+    def take(command: Command) -> Command:
+        own = [each for each in signature(command).parameters.values() if each.kind != Parameter.VAR_KEYWORD]
+        # Typer reads the options of a command from its signature.
+        vars(command)["__signature__"] = Signature([*own, *more])
+        return command
+
+    return take
 
 
 def flag(name: str, help: str, **more: Any) -> Any:
