@@ -180,7 +180,7 @@ def run(
     missing = find_missing_part(known, game.costs, game.movement)
     if within is not None:
         missing = "limits with costs whose gradient depends on the point played"
-        player.limits = within
+        player.limits = within.check_rounds()
         player.guards = _check_guards(player, NO_GUARDS, "limits")
     if guards is not None:
         missing = "guards"
@@ -219,23 +219,38 @@ def has_own_path(learner: Learner[Any], costs: Costs) -> bool:
 def limit_trace(trace: Trace[Any], game: Game, within: LimitedSet, record: str) -> Trace[Any]:
     """Make the trace of a run within limits from that of the same run without them."""
     wanted = trace.x
-    x = within.keep(wanted)
+    outside = within.find_outside(wanted)
+    x = within.keep(wanted, outside)
     hitting = trace.hitting
     switching = trace.switching
     totals = trace.totals
-    if x is not wanted:
-        costs = game.costs
-        hitting = costs.values(x)
+    if outside.size:
+        hitting = game.costs.values(x)
         if not np.isfinite(hitting).all():
-            raise _reject_value(costs, int(np.isfinite(hitting).argmin()) + 1)
-        before = x[0] if game.x0 is None else game.x0
-        switching = game.weights * game.movement.distance(game.movement.steps(x, before, 1))
+            raise _reject_value(game.costs, int(np.isfinite(hitting).argmin()) + 1)
+        switching = _charge_again(game, x, switching, outside)
         totals = Totals(float(hitting.sum()), float(switching.sum()))
     known = {"x": x, "hitting": hitting, "switching": switching}
     kept = {name: known[name] for name in KEPT_BY_RECORD[record]}
     if record == "actions":
         kept["wanted"] = wanted
     return replace(trace, record=record, kept=kept, totals=totals, limits=within)
+
+
+def _charge_again(game: Game, x: Array, switching: Array, changed: np.ndarray) -> Array:
+    """Return what moving costs along the points ``x``, where those of some rounds have changed."""
+    movement = game.movement
+    first = x[0] if game.x0 is None else game.x0
+    if movement.is_drifting:
+        return game.weights * movement.distance(movement.steps(x, first, 1))
+    charged = np.array(switching)
+    ends = np.union1d(changed, changed[changed < len(x) - 1] + 1)
+    before = x[ends - 1]
+    if ends[0] == 0:
+        before[0] = first
+    weights = np.broadcast_to(game.weights, len(x))[ends]
+    charged[ends] = weights * movement.distance(x[ends] - before)
+    return charged
 
 
 def _check_guards(player: _StepRun, guards: Any, name: str) -> Guards:

@@ -329,7 +329,7 @@ class Search:
         limits: Any = None,
     ) -> None:
         game = Game.check(domain, costs, movement)
-        within = None if limits is None else LimitedSet.check(limits, domain, game.costs.T)
+        within = None if limits is None else LimitedSet.check(limits, domain, game.costs.T).check_rounds()
         self.problem = Problem(game, domain, within=within)
         self.gap = gap
         self.iterations = integer(iterations, "iterations")

@@ -140,7 +140,7 @@ def offline_optimum(
     is_drifting = game.movement.is_drifting
     if integers and is_drifting:
         raise InvalidInput("Integers and a DriftedMovement do not go together. Use TVMovement(...).")
-    within = None if limits is None else LimitedSet.check(limits, domain, game.costs.T)
+    within = None if limits is None else LimitedSet.check(limits, domain, game.costs.T).check_rounds()
     if within is not None and integers:
         within = within.to_integers()
     reach = check_limits(ramp, domain.dim)

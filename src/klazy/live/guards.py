@@ -277,7 +277,7 @@ class Guards(Config):
         acted += stopped
         if within is not None:
             allowed = self._aim(domain, x, within)
-            if not (within.allows(target[None]).all() and np.array_equal(allowed, x)):
+            if within.find_outside(target[None]).size or not np.array_equal(allowed, x):
                 acted.append("limits")
             x = allowed
         price = self._price(x - state.x)

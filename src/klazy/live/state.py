@@ -311,7 +311,7 @@ class AgentState:
         self.require_guards(name)
         guards: Any = self.guards
         sides = self.spec.read_limits(limits, name)
-        return guards.suit_limits(LimitedSet.check(sides, self.learner.domain, 1, t, name))
+        return guards.suit_limits(LimitedSet.check(sides, self.learner.domain, 1, t, name).check_rounds())
 
     def _read_limits(self, record: Record) -> LimitedSet | None:
         """Return what is left of the set for the decision after a round; None where it has no limits."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from copy import copy
+from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
@@ -15,7 +17,7 @@ from klazy.sets.totals import capped_part, fill_cheapest
 # Caps may share a total evenly; their sum may then miss it by this share.
 ROUNDING = 1e-12
 # Rounds from which a kernel projects, as compiling one takes longer than fewer rounds take without it.
-MANY_ROUNDS = 10_000
+MANY_ROUNDS = 200
 LIMITED = "a Box, Simplex, CappedSimplex, or a Product of these"
 
 
@@ -53,21 +55,21 @@ class LimitedSet:
         self.domain = domain
         self.lower = lower
         self.upper = upper
-        self.first = first
-        # The same limits where they cut the set: its own bounds are among them.
-        self.low = np.empty_like(lower)
-        self.high = np.empty_like(upper)
-        # The kind and the coordinates of each part of the set, and its total in each round.
-        self._parts: list[tuple[int, slice, Array]] = []
+        self.rounds = np.arange(first, first + len(lower))
+        # Each part of the set: its kind, its coordinates, their own limits, and their total.
+        self._parts: list[tuple[int, slice, Any, Any, float]] = []
         end = 0
         for leaf in domain.simplest.leaves:
             part = slice(end, end + leaf.dim)
             end += leaf.dim
-            self._cut(leaf, part)
+            self._parts.append(_read_leaf(leaf, part))
 
     @classmethod
     def check(cls, limits: Any, domain: ConvexSet, T: int, first: int = 1, name: str = "limits") -> Self:
-        """Check limits ``(lower, upper)``, each a number, one per coordinate, one row per round, or None for no limit."""
+        """Check limits ``(lower, upper)``, each a number, one per coordinate, one row per round, or None for no limit.
+
+        Whether each round has a point is found out when its set is first needed, or by :meth:`check_rounds`.
+        """
         if isinstance(limits, cls):
             return limits
         if not isinstance(limits, tuple | list) or len(limits) != 2:
@@ -78,51 +80,57 @@ class LimitedSet:
         upper = _spread(limits[1], f"{name}[1]", T, domain.dim, np.inf)
         return cls(domain, lower, upper, first)
 
-    def _cut(self, leaf: ConvexSet, part: slice) -> None:
-        """Cut one part of the set, which none of the others restricts."""
-        code = codes.code_of(leaf)
-        own = leaf.parameters() if code is not None else np.empty(0)
-        total = np.zeros(len(self.lower))
-        if code == codes.BOX:
-            floor, cap = np.split(own, 2)
-        elif code == codes.SIMPLEX:
-            floor, cap = 0.0, own[0]
-            total += own[0]
-        elif code == codes.CAPPED_SIMPLEX:
-            floor, cap = np.split(own[1:], 2)
-            total += own[0]
-        else:
-            raise InvalidInput(f"Limits by round are for {LIMITED}, got {leaf!r}.")
-        low = np.maximum(self.lower[:, part], floor)
-        high = np.minimum(self.upper[:, part], cap)
-        self.low[:, part] = low
-        self.high[:, part] = high
-        self._reject_empty(low > high, part.start)
-        if code != codes.BOX:
-            least = low.sum(axis=1)
-            most = high.sum(axis=1)
-            rounding = ROUNDING * np.maximum(np.abs(low).sum(axis=1), np.abs(high).sum(axis=1))
-            self._reject_total(least - rounding > total, "lower", least, "above", total)
-            self._reject_total(most + rounding < total, "upper", most, "below", total)
-            total = np.clip(total, least, most)
-            code = codes.CAPPED_SIMPLEX
-        self._parts.append((code, part, total))
+    @cached_property
+    def _cut(self) -> tuple[Array, Array, list[Array]]:
+        """The limits where they cut the set, so that its own are among them, and the total of each part in each round."""
+        low = np.empty(self.lower.shape)
+        high = np.empty(self.upper.shape)
+        totals = []
+        for code, part, floor, cap, total in self._parts:
+            np.maximum(self.lower[:, part], floor, out=low[:, part])
+            np.minimum(self.upper[:, part], cap, out=high[:, part])
+            self._reject_empty(low[:, part], high[:, part], part.start)
+            sums = np.full(len(self), total)
+            if code != codes.BOX:
+                least = low[:, part].sum(axis=1)
+                most = high[:, part].sum(axis=1)
+                size = np.maximum(np.abs(low[:, part]).sum(axis=1), np.abs(high[:, part]).sum(axis=1))
+                self._reject_total(least - ROUNDING * size > total, "lower", least, "above", total)
+                self._reject_total(most + ROUNDING * size < total, "upper", most, "below", total)
+                sums = np.clip(total, least, most)
+            totals.append(sums)
+        return low, high, totals
 
-    def _reject_empty(self, is_empty: np.ndarray, start: int) -> None:
+    def check_rounds(self) -> Self:
+        """Reject limits that leave a round without a point."""
+        _ = self._cut
+        return self
+
+    @property
+    def low(self) -> Array:
+        """The lower limits, not below those of the set."""
+        return self._cut[0]
+
+    @property
+    def high(self) -> Array:
+        """The upper limits, not above those of the set."""
+        return self._cut[1]
+
+    def _reject_empty(self, low: Array, high: Array, start: int) -> None:
+        is_empty = low > high
         if is_empty.any():
             t, i = (int(at) for at in np.argwhere(is_empty)[0])
-            i += start
             raise InvalidInput(
-                f"No point is within the limits of round {self.first + t}: coordinate {i} must be at least "
-                f"{self.low[t, i]:g} and at most {self.high[t, i]:g}."
+                f"No point is within the limits of round {self.rounds[t]}: coordinate {start + i} must be at least "
+                f"{low[t, i]:g} and at most {high[t, i]:g}."
             )
 
-    def _reject_total(self, is_empty: Any, side: str, sums: Array, than: str, total: Array) -> None:
+    def _reject_total(self, is_empty: Any, side: str, sums: Array, than: str, total: float) -> None:
         if is_empty.any():
             t = int(is_empty.argmax())
             raise InvalidInput(
-                f"No point is within the limits of round {self.first + t}: the {side} limits add up to {sums[t]:g}, "
-                f"{than} the total of {total[t]:g}."
+                f"No point is within the limits of round {self.rounds[t]}: the {side} limits add up to {sums[t]:g}, "
+                f"{than} the total of {total:g}."
             )
 
     @property
@@ -134,50 +142,53 @@ class LimitedSet:
         return len(self.lower)
 
     def select(self, rounds: slice | np.ndarray) -> LimitedSet:
-        """Return the limits of some rounds only."""
+        """Return the limits of the rounds with these indices only."""
         chosen = copy(self)
-        for name in ("lower", "upper", "low", "high"):
+        for name in ("lower", "upper", "rounds"):
             setattr(chosen, name, getattr(self, name)[rounds])
-        chosen._parts = [(code, part, total[rounds]) for code, part, total in self._parts]
+        if "_cut" in vars(self):
+            low, high, totals = self._cut
+            chosen._cut = low[rounds], high[rounds], [total[rounds] for total in totals]
         return chosen
 
     def at(self, t: int) -> LimitedSet:
         """Return the limits of the round with index t."""
-        chosen = self.select(slice(t, t + 1))
-        chosen.first += t
-        return chosen
+        return self.select(slice(t, t + 1))
 
     def to_integers(self) -> LimitedSet:
         """Round the limits so that those that are left have integers at both ends."""
-        return LimitedSet(self.domain, np.ceil(self.lower), np.floor(self.upper), self.first)
+        low = np.ceil(self.lower)
+        return LimitedSet(self.domain, low, np.floor(self.upper), int(self.rounds[0])).check_rounds()
 
-    def keep(self, points: Array) -> Array:
-        """Replace the points that are outside the limits of their round by the nearest ones inside; others stay as they are."""
-        is_outside = ~self.allows(points)
-        if not is_outside.any():
+    def find_outside(self, points: Array) -> np.ndarray:
+        """Return the indices of the rounds whose points are outside the limits."""
+        entries = np.flatnonzero((points < self.lower) | (points > self.upper)) // points.shape[1]
+        return entries[np.diff(entries, prepend=-1) > 0]
+
+    def keep(self, points: Array, outside: np.ndarray | None = None) -> Array:
+        """Replace the points that are outside the limits of their round by the nearest ones inside; others stay as they are.
+
+        Which ones are ``outside`` need not be found again if it is known.
+        """
+        if outside is None:
+            outside = self.find_outside(points)
+        if not outside.size:
             return points
         kept = np.array(points)
-        kept[is_outside] = self.select(is_outside).nearest(kept[is_outside])
+        kept[outside] = self.select(outside).nearest(points[outside])
         return kept
-
-    def allows(self, points: Array) -> np.ndarray:
-        """Return for each point whether it is within the limits of its round, which may be on their edge."""
-        fits: Any = (points >= self.lower) & (points <= self.upper)
-        return fits.all(axis=1)
 
     def nearest(self, points: Array) -> Array:
         """Project the point of each round onto what is left of the set in it."""
         out = np.empty_like(points)
-        if len(points) >= MANY_ROUNDS:
+        if len(points) >= MANY_ROUNDS and self.code != codes.BOX:
             from klazy.kernels.offline import projecting_kernel
 
             project = projecting_kernel(self.code, self.domain.dim)
             table = self.parameters()
             project(points, table, len(table) // len(points), out)
             return out
-        for code, part, total in self._parts:
-            low = self.low[:, part]
-            high = self.high[:, part]
+        for low, high, (code, part, *_), total in self._list_parts():
             if code == codes.BOX:
                 out[:, part] = np.clip(points[:, part], low, high)
             else:
@@ -187,14 +198,18 @@ class LimitedSet:
     def lowest(self, g: Array) -> Array:
         """Find where a linear function of each round is least on what is left of the set in it."""
         out = np.empty_like(g)
-        for code, part, total in self._parts:
-            low = self.low[:, part]
-            high = self.high[:, part]
+        for low, high, (code, part, *_), total in self._list_parts():
             if code == codes.BOX:
                 out[:, part] = np.where(g[:, part] > 0, low, high)
             else:
                 out[:, part] = fill_cheapest(g[:, part], total[:, None], low, high)
         return out
+
+    def _list_parts(self) -> Iterator[tuple[Array, Array, Any, Array]]:
+        """Yield the limits of each part of the set, the part, and its total in each round."""
+        low, high, totals = self._cut
+        for part, total in zip(self._parts, totals, strict=True):
+            yield low[:, part[1]], high[:, part[1]], part, total
 
     @property
     def code(self) -> int:
@@ -203,28 +218,42 @@ class LimitedSet:
 
     def parameters(self) -> Array:
         """Return the parameters of the sets of all rounds, one after the other, in the layout of the code."""
-        T = len(self)
         found = []
-        for code, part, total in self._parts:
-            bounds = np.hstack((self.low[:, part], self.high[:, part]))
+        for low, high, (code, _, *_), total in self._list_parts():
+            bounds = np.hstack((low, high))
             found.append(bounds if code == codes.BOX else np.column_stack((total, bounds)))
         if len(self._parts) > 1:
             places = 1 + 4 * len(found) + np.cumsum([0, *(each.shape[1] for each in found[:-1])])
             entries = zip(self._parts, places.tolist(), strict=True)
-            table = [[code, part.start, part.stop, place] for (code, part, _), place in entries]
+            table = [[code, part.start, part.stop, place] for (code, part, *_), place in entries]
             head = np.concatenate(([len(found)], np.ravel(table)))
-            found.insert(0, np.tile(head, (T, 1)))
+            found.insert(0, np.tile(head, (len(self), 1)))
         return np.hstack(found).ravel()
+
+
+def _read_leaf(leaf: ConvexSet, part: slice) -> tuple[int, slice, Any, Any, float]:
+    """Return the kind of a set, as its limits by round make it, its coordinates, their own limits, and their total."""
+    code = codes.code_of(leaf)
+    own = leaf.parameters() if code is not None else np.empty(0)
+    if code == codes.BOX:
+        floor, cap = np.split(own, 2)
+        return codes.BOX, part, floor, cap, 0.0
+    if code == codes.SIMPLEX:
+        return codes.CAPPED_SIMPLEX, part, 0.0, own[0], float(own[0])
+    if code == codes.CAPPED_SIMPLEX:
+        floor, cap = np.split(own[1:], 2)
+        return codes.CAPPED_SIMPLEX, part, floor, cap, float(own[0])
+    raise InvalidInput(f"Limits by round are for {LIMITED}, got {leaf!r}.")
 
 
 def _spread(side: Any, name: str, T: int, dim: int, none: float) -> Array:
     """Return one side of limits as an array of shape (T, dim)."""
     if side is None:
-        return np.full((T, dim), none)
+        return np.broadcast_to(none, (T, dim))
     found = real_array(side, name, limit=np.inf)
     if np.isnan(found).any():
         raise InvalidInput(f"{name} must not contain NaN. Use {none} where there is no limit.")
     if found.shape not in ((), (dim,), (T, dim)):
         wanted = f"a number, one per coordinate ({dim},), or one row per round ({T}, {dim})"
         raise InvalidInput(f"{name} must be {wanted}, got shape {found.shape}.")
-    return np.array(np.broadcast_to(found, (T, dim)))
+    return np.broadcast_to(found, (T, dim))

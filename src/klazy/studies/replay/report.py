@@ -607,7 +607,7 @@ def _check_limits(limits: Any, source: Source, setup: Setup, time: str | None) -
         )
     if not isinstance(limits, tuple):
         limits = open_limits(source, limits, time)
-    within = LimitedSet.check(limits, setup.domain, source.T)
+    within = LimitedSet.check(limits, setup.domain, source.T).check_rounds()
     return within.to_integers() if setup.integers else within
 
 
