@@ -44,6 +44,7 @@ from klazy.studies.contenders import (
     list_contenders,
     make_own,
 )
+from looks import look_at, watch
 
 GAMES = Path(__file__).with_name("arena.json")  # of versions 1 and 2
 
@@ -439,7 +440,7 @@ class TestTheWhole:
         ):
             tiny([make_own(broken)])
 
-    def test_the_command_plays_prints_and_writes(self, tiny, tmp_path):
+    def test_the_command_plays_prints_and_writes(self, tiny, tmp_path, browser):
         (tmp_path / "mine_of_arena.py").write_text(
             "import klazy\n\n\ndef mine(domain):\n    return klazy.GD(domain, 2.0)\n"
         )
@@ -449,7 +450,11 @@ class TestTheWhole:
         assert "mine, which knows only the set and the move cost: " in ran.stdout
         page = (tmp_path / "kept" / "arena.html").read_text(encoding="utf-8")
         assert page.count("data:image/svg+xml") == 4
-        assert 'src="http' not in page
+        shown = browser.new_page()
+        watch(shown, "file:")
+        look_at(shown, (tmp_path / "kept" / "arena.html").as_uri())
+        assert shown.wrong == []
+        shown.close()
         for name in ("ranking", "families", "worse-than-fixed"):
             table = pl.read_csv(tmp_path / "kept" / "tables" / f"{name}.csv")
             latex = (tmp_path / "kept" / "tables" / f"{name}.tex").read_text(encoding="utf-8")

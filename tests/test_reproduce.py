@@ -34,6 +34,7 @@ from klazy.studies.paper.reproduce import (
 )
 from klazy.studies.paper.section import REPORT_TEXT, Stored
 from klazy.studies.paper.verdicts import CHANGED, COLOURS, FAILS, HOLDS, PARTLY, VERDICT_RULES, judge_claims
+from looks import look_at, watch
 
 QUICK = PaperSettings(quick=True, seeds=3)
 FEW = ["example-i", "worst-case", "geometry"]
@@ -527,10 +528,11 @@ class TestReport:
         assert folded.count() == 1
         assert folded.get_attribute("open") is None
 
-    @pytest.mark.parametrize("width", [1280, 390])
-    def test_nothing_hangs_over_the_page(self, page, width):
-        page[0].set_viewport_size({"width": width, "height": 800})
-        assert page[0].evaluate("document.documentElement.scrollWidth") <= width
+    def test_it_fits_holds_still_and_is_accessible(self, made, browser):
+        page = browser.new_page()
+        watch(page, "file:")
+        look_at(page, made[2].as_uri())
+        page.close()
 
     def test_a_quick_look_says_so(self, page):
         assert "no number here is the paper's" in page[0].inner_text("body")
