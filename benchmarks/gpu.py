@@ -12,6 +12,7 @@ import json
 import multiprocessing
 import os
 import platform
+import resource
 import subprocess
 import sys
 import tempfile
@@ -30,7 +31,10 @@ T = 60_000
 D = 5
 RUNS = 270_336
 AGREE_ROUNDS = 90
-PARTS = ["host", "rates", "agree", "ensembles", "sweeps"]
+PARTS = ["host", "rates", "agree", "ensembles", "parts", "large", "sweeps"]
+AIMED = ("rates", "ensembles", "large")  # the parts whose figures have an aim
+# What was measured that has an aim: its aim and its value.
+REACHED: dict[str, tuple[str, str]] = {}
 
 SETS: list[kl.types.ConvexSet] = [
     kl.L2Ball(5, 0.7, [2.0, -1.0, 0.5, 0.0, 0.1]),
@@ -141,8 +145,8 @@ def list_slacks() -> list[tuple[int, float]]:
 def print_rates() -> None:
     cases: list[tuple[str, float, list[Any]]] = []
     for domain, name, aim in (
-        (kl.L2Ball(D), "l2 ball", 1.3e11),
-        (kl.L1Ball(D), "l1 ball", 1e11),
+        (kl.L2Ball(D), "l2 ball", 1.5e11),
+        (kl.L1Ball(D), "l1 ball", 1.2e11),
         (kl.Simplex(D), "simplex", 1e11),
     ):
         lazy = [kl.KLazyGD(domain, kl.Sqrt(c), k=k) for k, c in list_slacks()]
@@ -160,6 +164,7 @@ def print_rates() -> None:
     for name, aim, learners in cases:
         rate, seconds = measure_rate(learners)
         print(f"| {name} | {rate:.2e} | {aim:.1e} | {1e3 * seconds:.0f} |", flush=True)
+        REACHED[f"{name}, learner-rounds a second"] = (f"{aim:.1e}", f"{rate:.2e}")
     mib = device.PIECE_BYTES // 2**20
     print(
         f"\nWork is cut into pieces of at most {mib} MiB of sequences and sums, two of which are on the GPU at a time.\n"
@@ -210,7 +215,9 @@ def print_ensembles(seeds: int = 4096, T: int = 10_000, sample: int = 64) -> Non
         on_gpu, on_cpu, apart = measure_ensembles(learner, g, sample)
         row = f"| {name} | {len(learner.experts)} | {on_gpu:.2e} | {on_cpu:.2e} | {on_gpu / on_cpu:.0f} | {apart:.1e} |"
         print(row, flush=True)
-    print_parts(g)
+        if name.startswith("auto"):
+            REACHED[f"{name}, times two cores of this machine"] = ("100", f"{on_gpu / on_cpu:.0f}")
+    print()
 
 
 def time_pieces(learner: Any, g: np.ndarray) -> tuple[float, Any]:
@@ -247,9 +254,9 @@ def time_copies(g: np.ndarray) -> float:
     return time.perf_counter() - start
 
 
-def print_parts(g: np.ndarray) -> None:
+def print_parts(seeds: int = 4096, T: int = 10_000) -> None:
     """Where the time of auto goes: what is left out makes it so much quicker."""
-    seeds, T, _ = g.shape
+    g = draw_sequences(seeds, T)
     ball = kl.L2Ball(D)
     movement = kl.L2Movement(1.0)
     whole = kl.auto(ball, movement)
@@ -264,9 +271,7 @@ def print_parts(g: np.ndarray) -> None:
         "32 of its experts, one warp": (kl.contrib.Leader(warp, movement), g),
         "auto, simplex": (kl.auto(kl.Simplex(D), kl.TVMovement(1.0)), g),
     }
-    print(
-        "\nWhere the time goes: the same sequences to sums, without what `run_batch` does before and after."
-    )
+    print(f"Where the time goes: {seeds} sequences to sums, without what `run_batch` does before and after.")
     print(f"To send the sequences alone takes {1e3 * time_copies(g):.0f} ms.\n")
     print("| learner | ms | rounds/s | threads | registers | local bytes | own memory, bytes |")
     print("|---|--:|--:|--:|--:|--:|--:|")
@@ -287,18 +292,17 @@ seeds = {seeds}
 [[scenarios]]
 recipe = "stochastic"
 phases = 10
-length = 1000
+length = {length}
 [[learners]]
 rule = "KLazyGD"
-c = {{ logspace = [1.0, 1000.0, 25] }}
+c = {{ logspace = [1.0, 1000.0, {scales}] }}
 k = {slacks}
 """
 
 
 def play_study(place: str, seeds: int, folder: str) -> dict[str, Any]:
     """What `klazy sweep --json` prints of a study with a thousand runs for each seed."""
-    file = Path(folder, f"{place}.toml")
-    file.write_text(STUDY.format(seeds=seeds, slacks=list(range(1, 41))))
+    file = write_study(seeds, folder)
     command = [sys.executable, "-m", "klazy", "sweep", str(file), "--device", place, "--json"]
     start = time.perf_counter()
     done = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -307,76 +311,160 @@ def play_study(place: str, seeds: int, folder: str) -> dict[str, Any]:
     return json.loads(done.stdout) | {"whole": time.perf_counter() - start}
 
 
-def read_study(seeds: int, folder: str) -> kl.Study:
+def write_study(seeds: int, folder: str, length: int = 1000, scales: int = 25, slacks: int = 40) -> Path:
+    """Write a study with ``scales`` values of c and ``slacks`` values of k on sequences of ten phases."""
     file = Path(folder, "study.toml")
-    file.write_text(STUDY.format(seeds=seeds, slacks=list(range(1, 41))))
-    return kl.Study.read(file)
+    values = list(range(1, slacks + 1))
+    file.write_text(STUDY.format(seeds=seeds, length=length, scales=scales, slacks=values))
+    return file
 
 
-def profile_study(seeds: int, folder: str) -> dict[str, float]:
-    """Where the seconds of such a study go on a GPU, once its kernel is compiled."""
-    from klazy.studies.results import ResultStore
-    from klazy.studies.sweep import execute
+def read_study(seeds: int, folder: str, length: int = 1000, learners: int = 0) -> kl.Study:
+    """A study with a thousand runs for each seed, or with ``learners`` values of c and as many of k."""
+    grid = (learners, learners) if learners else ()
+    return kl.Study.read(write_study(seeds, folder, length, *grid))
 
-    study = read_study(seeds, folder)
-    kl.sweep(read_study(1, folder), device="cuda")
-    spent: dict[str, float] = {}
 
-    def time_calls(owner: Any, name: str, what: str) -> Any:
-        call = getattr(owner, name)
+class TimedKernel:
+    """A kernel that records an event of its stream before and after each launch."""
 
-        def timed(*args: Any, **options: Any) -> Any:
+    def __init__(self, kernel: Any, event: Any, launches: list[tuple[Any, Any]]) -> None:
+        self.kernel = kernel
+        self.event = event
+        self.launches = launches
+
+    def __getitem__(self, setting: tuple[Any, ...]) -> Any:
+        def launch(*arguments: Any) -> None:
+            begin = self.event()
+            end = self.event()
+            begin.record(stream=setting[2])
+            self.kernel[setting](*arguments)
+            end.record(stream=setting[2])
+            self.launches.append((begin, end))
+
+        return launch
+
+
+class TimedKernels:
+    """Makes kernels of runs whose time on the GPU is measured."""
+
+    def __init__(self) -> None:
+        from numba import cuda
+
+        from klazy.kernels.cuda_batch import runs_kernel
+
+        self.cuda = cuda
+        self.make = runs_kernel
+        self.began = cuda.event()
+        self.began.record()
+        self.launches: list[tuple[Any, Any]] = []
+
+    def __call__(self, *about: Any) -> Any:
+        return TimedKernel(self.make(*about), self.cuda.event, self.launches)
+
+    def measure(self) -> float:
+        """The seconds in which a kernel was on the GPU, those of two at once only once."""
+        self.cuda.synchronize()
+        since: Any = self.began.elapsed_time
+        spans = sorted((since(begin), since(end)) for begin, end in self.launches)
+        busy = latest = 0.0
+        for begin, end in spans:
+            busy += max(0.0, end - max(begin, latest))
+            latest = max(latest, end)
+        return busy / 1e3
+
+
+def measure_peak() -> float:
+    """The most memory that this process had, in GB."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e9
+
+
+def play_large(length: int, seeds: int, learners: int) -> dict[str, float]:
+    """Play a sweep in a process of its own, whose memory is then that of the sweep."""
+    from klazy.kernels import cuda_batch
+
+    with tempfile.TemporaryDirectory() as folder:
+        kl.sweep(read_study(1, folder, 1, 2), device="cuda")
+        study = read_study(seeds, folder, length, learners)
+        kernels = TimedKernels()
+        with mock.patch.object(cuda_batch, "runs_kernel", kernels):
             start = time.perf_counter()
-            try:
-                return call(*args, **options)
-            finally:
-                spent[what] = spent.get(what, 0.0) + time.perf_counter() - start
-
-        return mock.patch.object(owner, name, timed)
-
-    with (
-        time_calls(execute, "list_keys", "keys of runs"),
-        time_calls(device, "play_grid", "the GPU, copies included"),
-        time_calls(execute, "make_run_frame", "rows"),
-        time_calls(ResultStore, "add", "files"),
-    ):
+            found = kl.sweep(study, Path(folder, "rows"), device="cuda")
+            wall = time.perf_counter() - start
         start = time.perf_counter()
-        kl.sweep(study, tempfile.mkdtemp(dir=folder), device="cuda")
-        whole = time.perf_counter() - start
-    spent["all else, mostly sequences"] = whole - sum(spent.values())
-    return spent
+        found.cells()
+        return {
+            "runs": found.runs,
+            "wall": wall,
+            "kernels": kernels.measure(),
+            "cells": time.perf_counter() - start,
+            "peak": measure_peak(),
+        }
+
+
+def print_large(seeds: int, learners: int = 100) -> None:
+    """What a long sweep costs beside its kernels: `kl.sweep` into a folder, then the averages of its cells."""
+    print(
+        f"`kl.sweep(study, folder)` of {learners**2} values of c and k, {seeds} seeds, d = {D}, kernels compiled before; then"
+    )
+    print(
+        "`.cells()`. Kernels are timed by events on the GPU. Memory is the most that the process had on the host.\n"
+    )
+    print("| runs | T | sweep, s | kernels, s | sweep / kernels | averages, s | memory, GB |")
+    print("|--:|--:|--:|--:|--:|--:|--:|")
+    context = multiprocessing.get_context("spawn")
+    for length in (1000, 10_000):
+        with context.Pool(1) as pool:
+            found = pool.apply(play_large, (length, seeds, learners))
+        share = found["wall"] / max(found["kernels"], 1e-9)
+        row = f"| {found['runs']:,} | {10 * length:,} | {found['wall']:.1f} | {found['kernels']:.1f} | {share:.2f} |"
+        print(f"{row} {found['cells']:.1f} | {found['peak']:.2f} |", flush=True)
+        REACHED[f"sweep of {found['runs']:,} runs, T = {10 * length:,}, wall time over the kernels' own"] = (
+            "1.5",
+            f"{share:.2f}",
+        )
+    print()
 
 
 def print_host(seeds: int) -> None:
-    """What a sweep costs beside its rounds. It needs no GPU: what one would play is all zeros here."""
+    """What a sweep costs beside its rounds. It needs no GPU: what one would play are random numbers here."""
     from klazy.studies.sweep import execute
 
-    def play_nothing(grid: Grid) -> list[np.ndarray]:
-        return [np.zeros((len(members), len(grid.marks), 2)) for members in grid.who]
+    generator = np.random.default_rng(0)
+
+    def play_nothing(grid: Grid, gpus: Any) -> list[np.ndarray]:
+        return [generator.random((len(members), len(grid.marks), 2)) for members in grid.who]
 
     with (
         mock.patch.object(execute, "choose_device", return_value="cuda"),
         mock.patch.object(execute, "name_device", return_value="nothing"),
         mock.patch.object(device, "play_grid", play_nothing),
-        mock.patch(f"{__name__}.STUDY", STUDY.replace("length = 1000", "length = 10")),
         tempfile.TemporaryDirectory() as folder,
     ):
         kl.sweep(read_study(1, folder))
-        study = read_study(seeds, folder)
-        runs = 0
+        study = read_study(seeds, folder, 10)
         walls = []
         works = []
+        found: Any = None
         for _ in range(3):
             start = time.perf_counter()
             worked = time.process_time()
-            runs = kl.sweep(study, tempfile.mkdtemp(dir=folder)).runs
+            found = kl.sweep(study, tempfile.mkdtemp(dir=folder))
             walls.append(time.perf_counter() - start)
             works.append(time.process_time() - worked)
+        peak = measure_peak()
+        start = time.perf_counter()
+        found.cells()
+        averages = time.perf_counter() - start
+    runs = found.runs
     wall = 1e6 * min(walls) / runs
     work = 1e6 * min(works) / runs
     print(f"A sweep of {runs:,} runs whose rounds cost nothing, rows written, the best of three on")
     print(
-        f"{os.cpu_count()} cores: {wall:.1f} microseconds a run, {work:.1f} of them of a processor.\n",
+        f"{os.cpu_count()} cores: {wall:.1f} microseconds a run, {work:.1f} of a processor. At most {peak:.2f} GB of memory."
+    )
+    print(
+        f"The averages of its cells took {averages:.1f} s more, and at most {measure_peak():.2f} GB.\n",
         flush=True,
     )
 
@@ -401,25 +489,25 @@ def print_sweeps(seeds: int) -> None:
             print(
                 f"| {found['device']} | {found['runs']:,} | {found['whole']:.1f} | {rate:.2e} |", flush=True
             )
-        spent = profile_study(seeds, folder)
     print(f"\nThe GPU is {times['cpu'] / times['cuda']:.1f} times as fast from end to end; the aim was 20.")
     for place in times:
         print(
             f"On {place} the command takes {started[place]:.1f} s for two seeds, {compiled[place]:.1f} s with compilation."
         )
-    words = ", ".join(f"{what} {seconds:.1f} s" for what, seconds in spent.items())
-    print(f"Where the time goes on the GPU, in a process that has its kernel: {words}.")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", choices=PARTS, action="append")
     parser.add_argument(
+        "--aims", action="store_true", help=f"only {', '.join(AIMED)}, whose figures have an aim"
+    )
+    parser.add_argument(
         "--everything", action="store_true", help="compare every cell with step, not a choice"
     )
     parser.add_argument("--seeds", type=int, default=1000, help="of the sweep, a thousand runs each")
     options = parser.parse_args()
-    parts = options.only or PARTS
+    parts = options.only or (AIMED if options.aims else PARTS)
     if "host" in parts:
         print_host(options.seeds)
     if parts == ["host"]:
@@ -439,9 +527,16 @@ def main() -> None:
         print(f"relative to what is added up ({where}).\n", flush=True)
     if "ensembles" in parts:
         print_ensembles()
+    if "parts" in parts:
+        print_parts()
+    if "large" in parts:
+        print_large(options.seeds)
     if "sweeps" in parts:
-        print()
         print_sweeps(options.seeds)
+    if REACHED:
+        print("| what has an aim | aim | here |\n|---|--:|--:|")
+    for what, (aim, value) in REACHED.items():
+        print(f"| {what} | {aim} | {value} |")
 
 
 if __name__ == "__main__":
