@@ -131,6 +131,8 @@ def test_costs_of_each_asset_impact_fees_and_interest_are_those_of_pandas(prices
         returns = by_hand["wealth"].to_numpy() / np.append(1.0, by_hand["wealth"].to_numpy()[:-1]) - interest
         ratio = returns.mean() / returns.std(ddof=1) * np.sqrt(found.market.per_year)
         assert found.summary[name]["sharpe"] == pytest.approx(ratio, rel=1e-9)
+    terms = "6 assets, 0 to 15 basis points per side, impact, a fee per order, cash at 3.00% a year."
+    assert terms in found.verdict[0]
 
 
 def test_the_interval_is_that_of_resampled_months(prices):
@@ -297,7 +299,7 @@ def test_who_is_ruined_by_fees_stays_so(prices):
     found = backtest(prices=prices, learners={}, fee=1e6)
     assert found.summary["1/N daily"]["wealth"] == 0.0
     assert not any(np.isnan(row["low"]) for row in found.summary.values())
-    assert "the best way found reaches 0" in repr(found)
+    assert "the best way found reaches 0." in repr(found)
 
 
 def test_a_year_is_played_by_who_had_earned_most_before(prices):
@@ -346,7 +348,7 @@ def test_everyone_of_the_literature_plays_and_the_result_shows_itself(prices):
     assert {"auto", "exponentiated gradient", "online Newton step", "OLMAR"} <= set(found.names)
     text = repr(found)
     assert text.splitlines()[0].split()[:4] == ["portfolio", "kind", "wealth", "growth"]
-    assert "Nobody could have multiplied wealth by more than" in text
+    assert "limits, nobody could have multiplied wealth by more than" in text
     assert "klazy" in found._repr_html_()
     assert found.to_pandas().shape == (len(found.names), 12)
     assert found.to_csv().splitlines()[1].startswith(f"{found.list_rows()[0]['portfolio']},")

@@ -5,7 +5,7 @@ cash, and :class:`Backtest` is the result.
 """
 
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
@@ -21,6 +21,7 @@ from klazy.base.cells import TIMES
 from klazy.base.checks import Array, InvalidInput, integer, non_negative, number, one_of, positive, real_array
 from klazy.base.html import load_macros, show_card
 from klazy.base.install import explain_missing
+from klazy.base.progress import show_progress
 from klazy.base.tables import Tabular, write_plainly
 from klazy.contrib import (
     OLMAR,
@@ -131,6 +132,21 @@ class TradingTerms(NamedTuple):
     caps: Array
     groups: Sequence[tuple[NDArray[np.intp], float]]
     turnover: float
+
+    def describe(self) -> str:
+        """Write the costs, and what else limits trades, in words."""
+        low, high = self.rates.min() / BASIS_POINT, self.rates.max() / BASIS_POINT
+        price = f"{low:g}" if low == high else f"{low:g} to {high:g}"
+        terms = {
+            f"{len(self.rates)} assets": True,
+            f"{price} basis points per side": True,
+            "impact": self.impact.any(),
+            "a fee per order": self.fee > 0.0,
+            "caps": self.caps.min() < 1.0,
+            "groups": len(self.groups) > 0,
+            "a turnover limit": self.turnover < np.inf,
+        }
+        return ", ".join(words for words, is_there in terms.items() if is_there)
 
     def charge(self, trades: Array, wealth: Array) -> Array:
         """Charge the trades of each portfolio, as a share of its wealth, which is in units of the first."""
@@ -359,6 +375,50 @@ def _spread(value: Any, names: list[str], name: str, default: float | None = Non
     if found.min() < 0.0:
         raise InvalidInput(f"{name} must not be negative, got {found.min():g}.")
     return np.array(found)
+
+
+def _read_rates(bps: Any, names: list[str]) -> Array:
+    """Return what a side of a trade costs, as a share of it."""
+    rates = BASIS_POINT * _spread(bps, names, "bps")
+    if rates.max() >= 1.0:
+        most = rates.max() / BASIS_POINT
+        raise InvalidInput(f"bps must be below 10000, got {most:g}. 10 is a tenth of a per cent.")
+    return rates
+
+
+def _read_impact(impact: ImpactMovement | None, d: int) -> Array:
+    """Return what the impact of a trade costs, by asset."""
+    if impact is None:
+        return np.zeros(d)
+    if not isinstance(impact, ImpactMovement) or np.ndim(impact.weight):
+        raise InvalidInput(f"impact must be an ImpactMovement with one weight, got {impact!r}.")
+    impact.check(d)
+    return impact.weight * impact.prices(d)
+
+
+def _read_groups(groups: Mapping[str, Any], names: list[str]) -> list[tuple[NDArray[np.intp], float]]:
+    """Return the places of the assets of each group, with its limit."""
+    found = []
+    for label, group in groups.items():
+        if not isinstance(group, tuple | list) or len(group) != 2 or isinstance(group[0], str):
+            wanted = f"groups must give assets and a limit, got {group!r} for {label!r}."
+            raise InvalidInput(f'{wanted} Write groups={{"tech": (["AAPL", "MSFT"], 0.3)}}.')
+        members, most = group
+        _check_assets(members, names, f"groups[{label!r}]")
+        places = np.array([names.index(str(each)) for each in members])
+        found.append((places, non_negative(most, f"groups[{label!r}]")))
+    return found
+
+
+def _find_date(dates: NDArray[Any], start: Any) -> int:
+    """Return the number of the first date that is not before ``start``."""
+    try:
+        first = int(np.searchsorted(dates, np.datetime64(str(start)[:19], "s")))
+    except ValueError as failed:
+        raise InvalidInput(f"start must be a date such as 2024-01-31, got {start}.") from failed
+    if first > len(dates) - 3:
+        raise InvalidInput(f"start must be before the last dates, got {start}.")
+    return first
 
 
 def _check_assets(assets: Any, names: list[str], name: str) -> None:
@@ -602,11 +662,12 @@ class Backtest(Tabular):
         found.append(f"Beat {REFERENCE} after costs, beyond chance: {', '.join(clear) or 'nobody'}.")
         found.append(f"Lost to it, beyond chance: {', '.join(behind) or 'nobody'}.")
         reached = self.summary[BEST_PATH]["wealth"]
-        most = f"Nobody could have multiplied wealth by more than {np.exp(self.bound):.4g} (proved)"
-        is_reached = np.log(max(reached, TINY)) > self.bound - NO_TRADE
-        found.append(
-            f"{most}{', and one way does' if is_reached else f'; the best way found reaches {reached:.4g}'}."
-        )
+        most = f"could have multiplied wealth by more than {np.exp(self.bound):.4g} (proved)"
+        if np.log(max(reached, TINY)) > self.bound - NO_TRADE:
+            found.append(f"Nobody {most}, and one way does.")
+        else:
+            free = "Even without impact, fees per order and limits, nobody"
+            found.append(f"{free} {most}. With them, the best way found reaches {reached:.4g}.")
         return found
 
     def __repr__(self) -> str:
@@ -785,65 +846,28 @@ def backtest(
         raise InvalidInput(f"cash must be above -1, got {cash}. 0.02 is two per cent a year.")
     market = make_market(prices, returns, rate, None if per_year is None else positive(per_year, "per_year"))
     names = market.names
-    d = len(names)
-    scale = np.zeros(d)
-    if impact is not None:
-        if not isinstance(impact, ImpactMovement) or np.ndim(impact.weight):
-            raise InvalidInput(f"impact must be an ImpactMovement with one weight, got {impact!r}.")
-        impact.check(d)
-        scale = impact.weight * impact.prices(d)
-    rates = BASIS_POINT * _spread(bps, names, "bps")
-    if rates.max() >= 1.0:
-        raise InvalidInput(
-            f"bps must be below 10000, got {rates.max() / BASIS_POINT:g}. 10 is a tenth of a per cent."
-        )
     caps = _spread(cap, names, "cap", 1.0)
     if cash is None and caps.sum() < 1.0:
         raise InvalidInput(
             f"cap leaves room for {caps.sum():g} of the wealth only. Write cash=0.0 to allow cash."
         )
-    together = []
-    for label, group in (groups or {}).items():
-        if not isinstance(group, tuple | list) or len(group) != 2 or isinstance(group[0], str):
-            example = 'groups={"tech": (["AAPL", "MSFT"], 0.3)}'
-            raise InvalidInput(
-                f"groups must give assets and a limit, got {group!r} for {label!r}. Write {example}."
-            )
-        members, most = group
-        _check_assets(members, names, f"groups[{label!r}]")
-        together.append((np.array([names.index(each) for each in members]), non_negative(most, label)))
     terms = TradingTerms(
-        rates,
-        scale,
+        _read_rates(bps, names),
+        _read_impact(impact, len(names)),
         non_negative(fee, "fee") / positive(capital, "capital"),
         caps,
-        together,
+        _read_groups(groups or {}, names),
         np.inf if turnover is None else positive(turnover, "turnover"),
     )
-    first = 0
-    if start is not None:
-        try:
-            opening = np.datetime64(str(start)[:19], "s")
-        except ValueError as failed:
-            raise InvalidInput(f"start must be a date such as 2024-01-31, got {start}.") from failed
-        first = int(np.searchsorted(market.dates, opening))
-        if first > len(market.dates) - 3:
-            raise InvalidInput(f"start must be before the last dates, got {start}.")
+    first = 0 if start is None else _find_date(market.dates, start)
     opened = market.since(first)
-    kinds, aims = _list_aims(market, opened, first, terms, learners, weights, cash is not None)
-    path, bound = _find_best_path(opened, terms)
-    kinds[BEST_PATH] = HINDSIGHT
-    account = simulate(opened, np.array([*aims, path]), terms)
-    low, high = rates.min() / BASIS_POINT, rates.max() / BASIS_POINT
-    price = f"{low:g}" if low == high else f"{low:g} to {high:g}"
-    about = f"{d} assets, {price} basis points per side"
-    for word, has_it in (
-        ("impact", scale.any()),
-        ("a fee per order", terms.fee),
-        ("a turnover limit", turnover),
-        (f"cash at {rate:.2%} a year", rate),
-    ):
-        about += f", {word}" if has_it else ""
+    with show_progress("back-testing") as report:
+        kinds, aims = _list_aims(market, opened, first, terms, learners, weights, cash is not None, report)
+        report(None, BEST_PATH)
+        path, bound = _find_best_path(opened, terms)
+        kinds[BEST_PATH] = HINDSIGHT
+        account = simulate(opened, np.array([*aims, path]), terms)
+    about = terms.describe() + (f", cash at {rate:.2%} a year" if rate else "")
     return Backtest(opened, kinds, account, bound, rate, about, integer(seed, "seed", least=0))
 
 
@@ -855,6 +879,7 @@ def _list_aims(
     learners: Mapping[str, Any] | None,
     weights: Mapping[str, Any] | None,
     has_cash: bool,
+    report: Callable[..., None],
 ) -> tuple[dict[str, str], list[Array]]:
     """List what everyone aims at, and of which kind they are; the account is opened on the date numbered ``first``."""
     found = {name: (BENCHMARK, aim) for name, aim in _benchmark(opened).items()}
@@ -889,6 +914,7 @@ def _list_aims(
 
     def play(name: str, make: Any) -> Array:
         learner = make_learner(make, domain, movement, f"learners[{name!r}]")
+        report(None, name)
         x = run(learner, costs, movement=movement, engine="auto").x[first:]
         return x if has_cash else np.hstack((x, np.zeros((len(x), 1))))
 
