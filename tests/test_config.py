@@ -47,22 +47,29 @@ def save(file, columns):
     kl.Agent(learner, costs=kl.Pinball(4.0), columns=columns, movement="l1").save(file)
 
 
-@pytest.fixture
-def plant(tmp_path):
-    """A Prometheus with two minutes of a load, and the files of a plant with two agents."""
+@pytest.fixture(scope="module")
+def history(tmp_path_factory):
+    """A Prometheus with a minute of a load, and what comes in the next two hours."""
     now = int(time.time())
-    server = PrometheusServer(tmp_path / "prometheus")
-    server.backfill({"load": [(now - 60 + i, float(i % 50)) for i in range(1200)]})
+    server = PrometheusServer(tmp_path_factory.mktemp("prometheus"))
+    server.backfill({"load": [(now - 60 + i, float(i % 50)) for i in range(7200)]})
+    with server:
+        yield server
+
+
+@pytest.fixture
+def plant(tmp_path, history):
+    """The files of a plant with two agents, and what it speaks to."""
     save(tmp_path / "one.json", ["value"])
     save(tmp_path / "two.json", ["eu", "us"])
-    with server, Backend(lambda *_: (204, "")) as hook:
-        (tmp_path / "plant.toml").write_text(PLANT.format(url=server.url, hook=hook.url))
-        yield tmp_path, server, hook
+    with Backend(lambda *_: (204, "")) as hook:
+        (tmp_path / "plant.toml").write_text(PLANT.format(url=history.url, hook=hook.url))
+        yield tmp_path, hook
 
 
 class TestAPlant:
     def test_one_command_plays_all_agents_of_a_file(self, plant):
-        folder, server, hook = plant
+        folder, hook = plant
         # Paths are as seen from the file.
         asked = call_klazy("live", folder / "plant.toml", "--once", folder=folder.parent)
         assert (asked.status, asked.stderr.count("Rows taken: ")) == (0, 2)
@@ -77,10 +84,9 @@ class TestAPlant:
         again = call_klazy("live", folder / "plant.toml", "--once")
         times = [json.loads(line)["time"] for line in again.stdout.splitlines() if '"web"' in line]
         assert len({*times, *(line["time"] for line in by_agent["web"])}) == len(times) + len(by_agent["web"])
-        assert server.url
 
     def test_a_process_shows_all_agents_and_ends_at_sigterm(self, plant):
-        folder, _, hook = plant
+        folder, hook = plant
         port = find_port()
         command = [sys.executable, "-m", "klazy", "live", "plant.toml", "--metrics", f"127.0.0.1:{port}"]
         with subprocess.Popen(
@@ -105,7 +111,7 @@ class TestAPlant:
 
     @pytest.mark.xdist_group("postgres")
     def test_agents_in_postgresql_show_their_metrics(self, plant, server):
-        folder, _, _ = plant
+        folder, _ = plant
         port = find_port()
         seen = []
         url = server.clear()
@@ -123,7 +129,7 @@ class TestAPlant:
             assert seen[-1] == agent.hitting
 
     def test_an_agent_that_fails_leaves_the_others_alone(self, plant):
-        folder, _, _ = plant
+        folder, _ = plant
         file = folder / "plant.toml"
         file.write_text(file.read_text().replace('query = "load"', 'query = "sum(("'))
         asked = call_klazy("live", file, "--once")
@@ -132,7 +138,7 @@ class TestAPlant:
         assert "batch: Rows taken: " in asked.stderr
 
     def test_a_source_with_a_bug_ends_its_agent_only(self, plant, monkeypatch):
-        folder, _, _ = plant
+        folder, _ = plant
         read = Prometheus.read
 
         def fail_for_one(source, since):
@@ -149,7 +155,7 @@ class TestAPlant:
 
 class TestCheck:
     def test_a_file_that_is_fine_says_what_it_starts(self, plant):
-        folder, _, _ = plant
+        folder, _ = plant
         with (folder / "plant.toml").open("a") as file:
             file.write("[serve]\nport = 9\nstore = 'x.db'\n")
         asked = call_klazy("config", "check", folder / "plant.toml")
