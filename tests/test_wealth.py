@@ -3,6 +3,8 @@
 import cvxpy as cp
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import klazy as kl
 from cases import WEALTH
@@ -16,6 +18,7 @@ from klazy.contrib import (
     UniformRebalanced,
     exponentiated_gradient,
 )
+from klazy.contrib.learners.wealth import _find_shares, _find_shares_slowly
 
 RELATIVES = np.exp(np.random.default_rng(7).normal(0.0, 0.05, (40, 4)))
 SIMPLEX = kl.Simplex(4)
@@ -68,6 +71,18 @@ def test_newton_projects_in_its_own_norm():
         gap = np.linalg.cholesky(A).T @ (p - 0.5 * np.linalg.solve(A, b))
         cp.Problem(cp.Minimize(cp.sum_squares(gap)), [cp.sum(p) == 1.0]).solve(cp.CLARABEL)
         np.testing.assert_allclose(after, p.value, atol=1e-6)
+
+
+@given(seed=st.integers(0, 10**6))
+def test_newton_finds_its_shares_from_any_that_are_held(seed):
+    rng = np.random.default_rng(seed)
+    d = int(rng.integers(1, 40))
+    slopes = np.exp(rng.normal(0.0, 0.1, (60, d)))
+    outer = np.eye(d) + slopes.T @ slopes
+    b = rng.uniform(0.1, 2.0) * slopes.sum(axis=0)
+    held = rng.random(d) < 0.5
+    held[rng.integers(d)] = True
+    np.testing.assert_allclose(_find_shares(outer, b, held), _find_shares_slowly(outer, b), atol=1e-9)
 
 
 def test_reversion_moves_just_far_enough():

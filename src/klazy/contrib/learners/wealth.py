@@ -9,7 +9,7 @@ from abc import abstractmethod
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from klazy.base.checks import Array, InvalidInput, integer, number, positive
 from klazy.contrib.learners.mirror import MirrorMemory
@@ -20,6 +20,9 @@ from klazy.learners.thumb import FixedState
 from klazy.sets import CappedSimplex, ConvexSet, Intersection, Simplex
 
 SHARES = (Simplex, CappedSimplex, Intersection)
+# Turns in which the shares of a Newton step are looked for, and a gain from a share that is rounding.
+SHARE_TURNS = 50
+SHARE_ROUNDING = 1e-10
 
 
 def exponentiated_gradient(
@@ -225,20 +228,48 @@ class OnlineNewton(WealthRule[NewtonState]):
         return NewtonState(1, self.first_point(x), np.eye(d), np.zeros(d))
 
     def step(self, state: NewtonState, g: Array) -> NewtonState:
-        from scipy.optimize import nnls
-
         t, x, outer, total = state
         whole = x.sum()
         # The gradient in shares of 1.
         slope = g * whole / np.vecdot(g, x)
         outer = outer + np.outer(slope, slope)
         total = total + slope
-        aim = self.delta * (1.0 + 1.0 / self.beta) * np.linalg.solve(outer, total)
-        # Over shares of 1, L' (x - aim) is L' (I - aim 1') x. A row that pulls their sum to 1 only scales the answer.
-        root = np.linalg.cholesky(outer).T @ (np.eye(len(x)) - aim[:, None])
-        size = np.abs(root).max()
-        found, _ = nnls(np.vstack((root / size, np.ones(len(x)))), np.append(np.zeros(len(x)), 1.0))
-        return NewtonState(t + 1, self.domain.nearest(whole * found / found.sum()), outer, total)
+        found = _find_shares(outer, self.delta * (1.0 + 1.0 / self.beta) * total, x > 0.0)
+        return NewtonState(t + 1, self.domain.nearest(whole * found), outer, total)
+
+
+def _find_shares(outer: Array, b: Array, held: NDArray[np.bool_]) -> Array:
+    """Minimize <x, outer x> / 2 - <b, x> over shares of 1, beginning with those that are held.
+
+    Shares below 0 are given up, and those that would pay are taken, until there are none.
+    After a day, that takes a turn or two.
+    """
+    d = len(b)
+    for _ in range(SHARE_TURNS):
+        places = np.flatnonzero(held)
+        sides = np.column_stack((b[places], np.ones(len(places))))
+        u, v = np.linalg.solve(outer[np.ix_(places, places)], sides).T
+        level = (1.0 - u.sum()) / v.sum()
+        found = np.zeros(d)
+        found[places] = u + level * v
+        pays = outer @ found - b - level < -SHARE_ROUNDING * (np.abs(b).max() + abs(level))
+        lost = found < 0.0
+        if not lost.any() and not pays.any():
+            return found
+        held = held & ~lost if lost.any() else held | pays
+    return _find_shares_slowly(outer, b)
+
+
+def _find_shares_slowly(outer: Array, b: Array) -> Array:
+    """Do the same by least squares, which always ends."""
+    from scipy.optimize import nnls
+
+    d = len(b)
+    # Over shares of 1, L' (x - aim) is L' (I - aim 1') x. A row that pulls their sum to 1 only scales the answer.
+    root = np.linalg.cholesky(outer).T @ (np.eye(d) - np.linalg.solve(outer, b)[:, None])
+    size = np.abs(root).max()
+    found, _ = nnls(np.vstack((root / size, np.ones(d))), np.append(np.zeros(d), 1.0))
+    return found / found.sum()
 
 
 class PricesState(NamedTuple):
