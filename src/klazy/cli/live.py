@@ -118,15 +118,8 @@ def live(
         raise InvalidInput("--id is for rows of standard input; the time stamp is the id of a source's row.")
     with unit.open() as player, stop_between_rows() as wait:
         opened = outlets.open_metrics(context.params["metrics"], state, [unit.name])
-        if unit.feed is not None:
-            loop = unit.play(player, opened, _write_json if as_json else _CsvWriter(), wait)
-        else:
-            out = outlets.Outlets(unit.name, unit.sinks, opened)
-            options = (player, id, frozenset(ignore or ()), explain, strict, out)
-            loop = RowLoop(*options, forecast_for=forecast_for)
-            with loop.until_ended():
-                loop.work(sys.stdin, as_json, first, wait)
-    if loop.refused:
+        refused = unit.play(player, opened, _write_json if as_json else _CsvWriter(), wait)
+    if refused:
         raise typer.Exit(1)
 
 
@@ -160,14 +153,27 @@ class Unit:
         wait: Callable[[Any], Any],
         pause: Callable[[float], Any] = time.sleep,
         prefix: str = "",
-    ) -> "RowLoop":
-        """Follow the source of the open agent until it is time to end."""
-        assert self.feed is not None
+    ) -> int:
+        """Answer row after row until it is time to end, and return how many were refused.
+
+        ``wait`` calls a function that waits for input, ``pause`` returns True if it is time to end.
+        """
         given = self.given
-        loop = RowLoop.of_feed(agent, given, outlets.Outlets(self.name, self.sinks, metrics), prefix)
-        with loop.until_ended():
-            loop.work_feed(self.feed, given["since"], write, given["first"], given["once"], wait, pause)
-        return loop
+        out = outlets.Outlets(self.name, self.sinks, metrics)
+        id = given["id"] if self.feed is None else TIME
+        options = (frozenset(given["ignore"] or ()), given["explain"], given["strict"], out, prefix)
+        loop = RowLoop(agent, id, *options, given["forecast_for"])
+        try:
+            if self.feed is None:
+                loop.work(sys.stdin, given["as_json"], given["first"], wait)
+            else:
+                loop.work_feed(self.feed, given["since"], write, given["first"], given["once"], wait, pause)
+        except Ended:
+            pass
+        finally:
+            out.close()
+            loop.sum_up()
+        return loop.refused
 
 
 def open_unit(given: Mapping[str, Any]) -> Unit:
@@ -226,31 +232,6 @@ class RowLoop:
         if self.id in self.columns:
             raise InvalidInput(f"--id {self.id} is a column of the agent. Choose another column for ids.")
 
-    @classmethod
-    def of_feed(
-        cls, agent: Agent, given: Mapping[str, Any], out: outlets.Outlets, prefix: str = ""
-    ) -> "RowLoop":
-        """Make the loop for rows of a source, by the options of the command."""
-        options = (given["explain"], given["strict"], out, prefix, given["forecast_for"])
-        loop = cls(agent, TIME, frozenset(), *options)
-        if loop.waits_for_forecasts:
-            raise InvalidInput(
-                "A source has a row only when it is over, too late for a forecast of that row. Ask for forecasts of the next "
-                "row, and add --forecast-for next."
-            )
-        return loop
-
-    @contextmanager
-    def until_ended(self) -> Iterator[None]:
-        """Run a ``with`` block until a signal ends it, then close sinks and sum up."""
-        try:
-            yield
-        except Ended:
-            pass
-        finally:
-            self.out.close()
-            self.sum_up()
-
     def work(self, source: TextIO, as_json: bool, first: bool, wait: Callable[[Any], Any]) -> None:
         """Read and answer row after row."""
         number, text = _skip_blank(source, wait)
@@ -283,11 +264,16 @@ class RowLoop:
         first: bool,
         once: bool,
         wait: Callable[[Any], Any],
-        pause: Callable[[float], Any] = time.sleep,
+        pause: Callable[[float], Any],
     ) -> None:
-        """Ask a source for row after row, and answer them; ``pause`` returns True if it is time to end."""
+        """Ask a source for row after row, and answer them."""
         from klazy.sources import follow
 
+        if self.waits_for_forecasts:
+            raise InvalidInput(
+                "A source has a row only when it is over, too late for a forecast of that row. Ask for forecasts of the next "
+                "row, and add --forecast-for next."
+            )
         if first:
             write(self._describe({TIME: None}))
         note = _OutageNote(self._report)
