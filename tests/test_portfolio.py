@@ -300,6 +300,18 @@ def test_who_is_ruined_by_fees_stays_so(prices):
     assert found.summary["1/N daily"]["wealth"] == 0.0
     assert not any(np.isnan(row["low"]) for row in found.summary.values())
     assert "the best way found reaches 0." in repr(found)
+    assert found.plot("wealth").axes
+
+
+def test_who_holds_cash_has_a_row_and_lines(prices):
+    found = backtest(prices=prices, learners={}, weights={"cash": {"GE": 0.0}})
+    cells = next(line for line in repr(found).splitlines() if line.startswith("cash held")).split()
+    # It has neither volatility nor ratios.
+    assert cells[9:] == ["0.0%", "0%", "0.0", "0", "bp"]
+    for figure in ("wealth", "drawdown", "turnover"):
+        (axes,) = found.plot(figure, ["cash held", "1/N daily"]).axes
+        assert np.isfinite(axes.get_ylim()).all()
+    assert found.plot("turnover", "cash held").axes
 
 
 def test_a_year_is_played_by_who_had_earned_most_before(prices):

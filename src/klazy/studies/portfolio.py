@@ -614,7 +614,7 @@ class Backtest(Tabular):
                 "volatility": root * self.returns.std(axis=1, ddof=1),
                 "sharpe": root * mean / excess.std(axis=1, ddof=1),
                 "sortino": root * mean / below,
-                "drawdown": -self.drawdown.min(axis=1),
+                "drawdown": np.abs(self.drawdown.min(axis=1)),
                 "turnover": self.account.turnover.sum(axis=1) / years,
                 "cost": self.account.paid.sum(axis=1) / years,
             }
@@ -645,7 +645,9 @@ class Backtest(Tabular):
             cells["growth"] = format_share(row["growth"])
             cells[f"ahead of {REFERENCE}"] = f"{ahead} ({low} to {high})"
             cells["volatility"] = format_share(row["volatility"])
-            cells |= {name.capitalize(): f"{row[name]:.2f}" for name in ("sharpe", "sortino")}
+            # Who holds cash alone has no ratios.
+            for name in ("sharpe", "sortino"):
+                cells[name.capitalize()] = f"{row[name]:.2f}" if np.isfinite(row[name]) else ""
             cells |= {"drawdown": f"{row['drawdown']:.0%}", "turnover": f"{row['turnover']:.1f}"}
             shown.append(cells | {"cost": f"{row['cost'] / BASIS_POINT:.0f} bp"})
         return shown
@@ -758,6 +760,11 @@ class Backtest(Tabular):
             "turnover": "wealth traded, added up",
         }
         is_log = figure != "drawdown"
+        if is_log:
+            # What is 0 runs along the bottom.
+            drawn = np.array(list(curves.values()))
+            least = drawn[drawn > 0.0].min(initial=1.0)
+            curves = {name: np.maximum(curve, least) for name, curve in curves.items()}
         return show.draw_cumulative(x, curves, show.choose_looks(curves), "", labels[figure], log=is_log)
 
 
