@@ -91,7 +91,7 @@ def test_decisions_come_as_the_rows_do(agent):
     assert ended.stdout == "time,eu,us\n2024-03-01 08:00,57.0,20.0\n2024-03-01 12:00,60.0,22.0\n"
     assert (
         ended.stderr
-        == "Rows taken: 2, refused: 0; round 3 comes next; paid so far: hitting 328, switching 82.\n"
+        == "Rows taken: 2, refused: 0; round 3 comes next; paid so far: operating cost 328, switching cost 82.\n"
     )
     assert ended.status == 0
     as_json = [json.dumps(dict(zip(("time", "eu", "us"), (row[0], float(row[1]), float(row[2])), strict=True)))

@@ -15,8 +15,9 @@ from klazy.live.inspection import Checked, check_store, read_history, summarize
 from klazy.live.store import open_store
 
 File = Annotated[str, typer.Argument(help="An SQLite file, or a postgresql:// URL.", metavar="STORE")]
-# What the table of agents shows.
+# What tables show, under these headings.
 AGENT_COLUMNS = ("name", "learner", "rounds", "last", "hitting", "switching", "frozen")
+HEADINGS = {"hitting": "operating cost", "switching": "switching cost"}
 Name = Annotated[str, typer.Argument(help="The name of an agent; klazy agents lists them.")]
 
 
@@ -32,7 +33,7 @@ def agents(store: File, as_json: Json = False) -> None:
     with open_store(store, read_only=True) as opened:
         found = [summarize(opened, agent) for agent in opened.list_agents()]
     if not as_json:
-        found = [{name: agent[name] for name in AGENT_COLUMNS} for agent in found]
+        found = [{HEADINGS.get(name, name): agent[name] for name in AGENT_COLUMNS} for agent in found]
     print_rows(found, as_json, "No agents yet.")
 
 
@@ -92,7 +93,7 @@ def _make_row(row: dict[str, Any], names: list[str] | None, is_late: bool) -> di
     shown = ["t", "id", "hitting", "switching", "guards"]
     if is_late:
         shown.insert(1, "round")
-    line = {name: row[name] for name in shown}
+    line = {HEADINGS.get(name, name): row[name] for name in shown}
     return {"time": _format_time(row["time"]), **line, "decision": point}
 
 

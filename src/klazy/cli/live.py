@@ -421,7 +421,7 @@ class RowLoop:
             return
         dropped = f", dropped: {self.dropped}" if self.agent.fill == "drop" else ""
         words = f"Rows taken: {self.taken}{dropped}, refused: {self.refused}; round {self.agent.t} comes next"
-        paid = f"hitting {self.agent.hitting:.6g}, switching {self.agent.switching:.6g}"
+        paid = f"operating cost {self.agent.hitting:.6g}, switching cost {self.agent.switching:.6g}"
         self._report(f"{words}; paid so far: {paid}.")
 
 
