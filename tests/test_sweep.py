@@ -16,7 +16,7 @@ from contextlib import ExitStack
 from itertools import pairwise
 from pathlib import Path
 from threading import Thread, Timer
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import duckdb
 import numpy as np
@@ -422,6 +422,12 @@ class TestAFailure:
         )
 
 
+def writes(store: Any) -> results.ResultWriter:
+    """A writer whose rows are the results."""
+    as_they_are: Any = list
+    return results.ResultWriter(store, as_they_are)
+
+
 class TestTheStore:
     @pytest.mark.long
     def test_loses_tears_and_doubles_nothing_when_killed_at_any_moment(self, tmp_path):
@@ -518,6 +524,54 @@ while killed:
             ("KLazyGD", 6),
             ("own:fragile", 2),
         ]
+
+    def test_tells_runs_apart_whose_keys_begin_alike(self):
+        source = results.RowSource(pl.DataFrame(), np.array([[1, 2], [1, 3], [0, 5], [1, 9]], dtype="<u8"))
+        wanted = np.array([[1, 9], [1, 4], [1, 2], [0, 5], [7, 7], [1, 3]], dtype="<u8")
+        assert source.find(results.write_keys(wanted)).tolist() == [3, -1, 0, 2, -1, 1]
+
+    def test_says_soon_that_it_cannot_write_and_loses_nothing_if_it_can_again(self, monkeypatch):
+        """Rows are written in the background; whoever adds the next one meets the error."""
+        stored = []
+        full = True
+
+        class Store:
+            def add(self, rows):
+                if full:
+                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+                stored.extend(rows)
+
+        added = []
+
+        def add(writer, count):
+            for _ in range(count):
+                added.append(len(added))
+                writer.add(added[-1])
+
+        monkeypatch.setattr(results, "WRITE_SECONDS", 0.0)
+        with writes(Store()) as writer:
+            with pytest.raises(OSError, match="No space left"):
+                add(writer, 1000)
+            full = False
+            add(writer, 100)
+        assert len(added) < 1100
+        assert stored == added
+
+    def test_makes_a_player_wait_for_the_disk(self, monkeypatch):
+        """Few rows wait at a time, however slow the disk is."""
+        waited = []
+
+        class Store:
+            def add(self, rows):
+                waited.append(len(rows))
+                time.sleep(0.02)
+
+        monkeypatch.setattr(results, "WRITE_ROWS", 8)
+        with writes(Store()) as writer:
+            for number in range(100):
+                writer.add(number)
+        assert sum(waited) == 100
+        assert max(waited) <= 2 * 8
 
     def test_says_where_there_is_none(self, tmp_path):
         with pytest.raises(

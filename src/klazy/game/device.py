@@ -31,6 +31,8 @@ MOST_EXPERTS = 512  # most experts of an ensemble, each of which has a thread
 PIECE_BYTES = 1 << 29
 PIECE_ROUNDS = 4e10  # learner-rounds of a piece: a fraction of a second
 LEAST_PLACES = 1 << 17  # runs that fill a GPU
+# Numba's simulator plays one kernel at a time. A GPU does not hold the lock: it plays after the call.
+_LAUNCHING = Lock()
 
 
 class DeviceFailed(InvalidInput):
@@ -158,20 +160,12 @@ def play_grid(grid: Grid, gpus: Sequence[int] = ()) -> list[Array]:
     from klazy.kernels.cuda import use_gpu
 
     found = [np.empty((len(members), len(grid.marks), 2)) for members in grid.who]
-    pieces = cut_grid(grid, len(gpus))
-    turn = Lock()
-
-    def draw() -> Iterator[_Piece]:
-        while True:
-            with turn:
-                piece = next(pieces, None)
-            if piece is None:
-                return
-            yield piece
+    # A list's iterator gives each piece to one thread.
+    pieces = iter(list(cut_grid(grid, len(gpus))))
 
     def play(gpu: int | None) -> None:
         with use_gpu(gpu):
-            for piece in play_pieces(draw()):
+            for piece in play_pieces(pieces):
                 for s, members, sums in piece:
                     found[s][members] = sums
 
@@ -350,8 +344,6 @@ class _Playing:
     """A piece that the GPU plays: a sequence in blocks of its own, whose empty places repeat the last run."""
 
     def __init__(self, piece: _Piece, memory: Any, stream: Any) -> None:
-        from klazy.kernels.cuda import start
-
         launch = piece.launch
         marks = len(launch.shared["marks"])
         sequences = [data for _, data, _, _ in piece.spans]
@@ -375,13 +367,10 @@ class _Playing:
         if launch.own is not None:
             arrays["own"] = memory.allocate(max(1, launch.own * len(which)), stream)
         self.curves = memory.allocate(2 * marks * len(who), stream)
-        start(
-            launch.kernel[len(which), launch.threads, stream, launch.box],
-            data,
-            *launch.numbers.values(),
-            *arrays.values(),
-            self.curves,
-        )
+        with _LAUNCHING:
+            launch.kernel[len(which), launch.threads, stream, launch.box](
+                data, *launch.numbers.values(), *arrays.values(), self.curves
+            )
 
     def collect(self) -> PieceSums:
         """Return its runs with their sums, once it has been played."""

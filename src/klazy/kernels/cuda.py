@@ -51,12 +51,6 @@ def name_failures() -> tuple[type[Exception], ...]:
 
 if SIMULATED:
     WARP = 2  # threads
-    _LAUNCHING = threading.Lock()
-
-    def start(kernel, *arguments):
-        # The simulator plays one kernel at a time.
-        with _LAUNCHING:
-            kernel(*arguments)
 
     def pointer(array, at):
         return array[at:]
@@ -124,9 +118,6 @@ else:
     config.CUDA_LOW_OCCUPANCY_WARNINGS = 0  # a small batch is no mistake
     SHARED_SPACE = 3  # the address space that threads share
     _ALL = 0xFFFFFFFF
-
-    def start(kernel, *arguments):
-        kernel(*arguments)
 
     # As on a processor; only Numba's registries differ.
     pointer = intrinsic(_address)

@@ -14,7 +14,7 @@ import hashlib
 import json
 import re
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import nullcontext, suppress
 from functools import cache, cached_property
 from importlib.metadata import version
@@ -42,8 +42,8 @@ LOCK = ".lock"
 LOCK_SECONDS = 10.0
 # Retries of a reader while another process removes rows.
 READ_RETRIES = 20
-# Bytes of files that are read at a time.
-READ_BYTES = 1 << 24
+# Files that are read at a time.
+READ_FILES = 2
 # A result is written after these seconds, or after this share of the time so far, so that a long study has hundreds of files.
 WRITE_SECONDS = 0.5
 WRITE_SHARE = 0.01
@@ -284,48 +284,35 @@ def load_rows(folder: Path) -> "polars.DataFrame | None":
 def map_rows(
     folder: Path, function: Callable[["polars.DataFrame"], Any], columns: list[str] | None = None
 ) -> list[Any]:
-    """Call a function with the rows of a store, some files at a time, and return its answers."""
+    """Call a function with the rows of a store, those of a few files at a time, and return its answers."""
     for retry in range(READ_RETRIES + 1):
+        files = sorted(folder.glob(PART_FILES))
+        batches = [files[first : first + READ_FILES] for first in range(0, len(files), READ_FILES)]
         # A file that is gone was replaced by a process that removes rows.
         with suppress(FileNotFoundError) if retry < READ_RETRIES else nullcontext():
-            return [function(_read(files, columns)) for files in _batch_files(folder)]
+            return [function(_read(batch, columns)) for batch in batches]
     raise AssertionError
 
 
-def _batch_files(folder: Path) -> Iterator[list[Path]]:
-    """Yield the files of a store, some megabytes at a time."""
-    batch: list[Path] = []
-    size = 0
-    for file in sorted(folder.glob(PART_FILES)):
-        batch.append(file)
-        size += file.stat().st_size
-        if size >= READ_BYTES:
-            yield batch
-            batch = []
-            size = 0
-    if batch:
-        yield batch
+class RowSource:
+    """Rows in memory or in the folder of a store; if ``words`` are those of the keys of runs, only of these, in their order."""
 
-
-class KeyIndex:
-    """Finds the numbers of runs by their keys, given as the words of all of them."""
-
-    def __init__(self, words: np.ndarray) -> None:
-        self.words = words
+    def __init__(self, place: "polars.DataFrame | Path", words: np.ndarray | None = None) -> None:
+        self.place = place
+        self.words = np.zeros((0, 2)) if words is None else words
 
     @cached_property
     def _sorted(self) -> tuple[np.ndarray, np.ndarray]:
-        """The runs in the order of their first words, and these words."""
+        """The runs in the order of the first words of their keys, and these words."""
         order = np.argsort(self.words[:, 0]).astype(np.uint32)
         return order, self.words[order, 0]
 
     def find(self, keys: "polars.Series") -> np.ndarray:
-        """Return the number of each key, -1 where there is none."""
+        """Return the number of the run with each key, -1 where there is none."""
         order, first = self._sorted
         words = read_words(bytes.fromhex("".join(keys.to_list())))
-        rank = np.argsort(words[:, 0])  # what is near is found quickly
-        low = np.searchsorted(first, words[rank, 0])
-        high = np.searchsorted(first, words[rank, 0], "right")
+        rank = np.argsort(words[:, 0])  # What is near is found quickly.
+        low, high = (np.searchsorted(first, words[rank, 0], side) for side in ("left", "right"))
         numbers = np.full(len(words), -1)
         for step in range((high - low).max(initial=0)):
             run = order[np.minimum(low + step, len(first) - 1)]
@@ -333,30 +320,20 @@ class KeyIndex:
             numbers[rank[same]] = run[same]
         return numbers
 
-
-class RowSource:
-    """Rows in memory or in the folder of a store; with an ``index`` only those of its runs, in their order."""
-
-    def __init__(self, place: "polars.DataFrame | Path", index: KeyIndex | None = None) -> None:
-        self._place = place
-        self._index = index
-
     def read(
         self, columns: Iterable[str], reduce: Callable[["polars.DataFrame"], Any] = lambda rows: rows
-    ) -> Any:
+    ) -> "polars.DataFrame":
         """Return these columns of the rows. ``reduce`` makes less of some rows at a time, and leaves their order and number."""
         import polars as pl
 
         def take(rows: "polars.DataFrame") -> "polars.DataFrame":
-            number = 0 if self._index is None else pl.Series(self._index.find(rows["key"]))
+            number = pl.Series(self.find(rows["key"])) if len(self.words) else 0
             return reduce(rows.with_columns(number=number).filter(pl.col("number") >= 0))
 
         wanted = list(dict.fromkeys(["key", *columns]))
-        if not isinstance(self._place, Path):
-            return take(self._place.select(wanted)).sort("number", maintain_order=True).drop("number")
-        return (
-            pl.concat(map_rows(self._place, take, wanted)).sort("number", maintain_order=True).drop("number")
-        )
+        place = self.place
+        parts = map_rows(place, take, wanted) if isinstance(place, Path) else [take(place.select(wanted))]
+        return pl.concat(parts).sort("number", maintain_order=True).drop("number")
 
 
 def _read(files: list[Path], columns: list[str] | None = None) -> "polars.DataFrame":

@@ -19,7 +19,6 @@ from klazy.base.tables import Tabular
 from klazy.game.device import choose_device, name_device
 from klazy.studies.results import (
     PART_FILES,
-    KeyIndex,
     ResultStore,
     ResultWriter,
     RowSource,
@@ -278,12 +277,13 @@ def sweep(
     started = time.perf_counter()
     todo = list_tasks(study)
     wanted = list_keys(todo)
-    index = KeyIndex(wanted)
+    keys = wanted
     store = None
     if out is not None:
-        store = _open_store(Path(out), study, index, retry_failed)
-        is_new = np.ones(len(wanted), dtype=bool)
-        for numbers in map_rows(store.folder, lambda rows: index.find(rows["key"]), ["key"]):
+        source = RowSource(Path(out), keys)
+        store = _open_store(Path(out), source, study, retry_failed)
+        is_new = np.ones(len(keys), dtype=bool)
+        for numbers in map_rows(store.folder, lambda rows: source.find(rows["key"]), ["key"]):
             is_new[numbers[numbers >= 0]] = False
         if not is_new.all():
             todo = choose_runs(todo, is_new)
@@ -302,21 +302,21 @@ def sweep(
             )
             if progress is not None:
                 progress(done, len(wanted), learner_rounds)
-    source = RowSource(writer.collect() if store is None else store.folder, index)
+    source = RowSource(writer.collect() if store is None else store.folder, keys)
     seconds = time.perf_counter() - started
-    reused = len(index.words) - len(wanted)
+    reused = len(keys) - len(wanted)
     where = _name_devices(player)
     return Sweep(source, study.metrics[0], study, len(wanted), reused, learner_rounds, seconds, where)
 
 
-def _open_store(folder: Path, study: Study, index: KeyIndex, retry_failed: bool) -> ResultStore:
+def _open_store(folder: Path, source: RowSource, study: Study, retry_failed: bool) -> ResultStore:
     """Open the store in a folder, and write there which study is played."""
     import polars as pl
 
     store = ResultStore(folder)
     store.write_text(STUDY, study.model_dump_json(indent=1))
     if retry_failed and any(folder.glob(PART_FILES)):
-        failed = _read_errors(RowSource(folder, index))["key"]
+        failed = _read_errors(source)["key"]
         store.forget(pl.col("key").is_in(failed.implode()))
     return store
 
@@ -405,11 +405,11 @@ def load_study(folder: Path, *, trust: bool = False) -> tuple[Study, SweepRuns]:
     except (OSError, ValueError, RecursionError) as failed:
         raise InvalidInput(f"{folder} has no study that can be read: {failed}. Play one into it.") from failed
     study = Study.from_file(data, file, trust=trust)
-    index = KeyIndex(list_keys(list_tasks(study)))
-    if not any((index.find(keys) >= 0).any() for keys in map_rows(folder, lambda rows: rows["key"], ["key"])):
+    source = RowSource(folder, list_keys(list_tasks(study)))
+    if not any(map_rows(folder, lambda rows: (source.find(rows["key"]) >= 0).any(), ["key"])):
         rows = load_sweep(folder).rows
         versions = ", ".join(rows["version"].unique().sort())
         raise InvalidInput(
             f"{folder} has no runs of its study, only {len(rows)} others of klazy {versions}. Play the study again."
         )
-    return study, SweepRuns(RowSource(folder, index), study.metrics[0])
+    return study, SweepRuns(source, study.metrics[0])
