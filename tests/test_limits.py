@@ -136,6 +136,32 @@ def test_all_engines_play_the_same_points(domain, movement):
             assert not sums.kept
 
 
+@pytest.mark.parametrize("name", ["QuadraticCosts", "PinballCosts", "LogWealthCosts"])
+@pytest.mark.parametrize("domain", SETS, ids=repr)
+def test_a_kernel_takes_the_gradient_at_the_point_played(domain, name):
+    costs = make_costs(name, domain, 3, 60)
+    if costs is None:
+        return
+    limits = some_limits(domain, 4, 60)
+    learners = [
+        kl.KLazyGD(domain, kl.Sqrt(3.0), k=3),
+        kl.SAder([kl.GD(domain, 1.0), kl.LazyGD(domain, 2.0)], 0.3),
+    ]
+    for learner in learners:
+        for movement, x0 in (("l1", None), (kl.L2Movement(np.linspace(0.0, 2.0, 60)), domain.start)):
+            options: dict[str, Any] = {"movement": movement, "limits": limits, "x0": x0}
+            stepped = kl.run(learner, costs, engine="step", **options)
+            quick = kl.run(learner, costs, engine="compiled", **options)
+            assert quick.engine == "compiled"
+            for array in ("x", "wanted", "hitting", "switching"):
+                # An ensemble's weights pass rounding errors on.
+                near: Any = {"rtol": 1e-11, "atol": 1e-11}
+                np.testing.assert_allclose(getattr(quick, array), getattr(stepped, array), **near)
+            assert quick.totals == pytest.approx(stepped.totals, rel=1e-11)
+            assert quick.state.t == stepped.state.t
+            assert is_within(quick.x, limits, domain)
+
+
 def test_open_limits_change_nothing_in_compiled_runs():
     costs = costs_of("LinearCosts", 50, 3, 1)
     learner = kl.KLazyGD(kl.Simplex(3), 2.0, k=3)
@@ -202,10 +228,11 @@ def test_runs_that_have_no_limits_say_so():
     domain = kl.Box([0.0, 0.0], [1.0, 1.0])
     learner = kl.GD(domain, 1.0)
     costs = costs_of("QuadraticCosts", 5, 2, 0)
+    hinted = kl.MemoryGD(domain, 1.0, memory=kl.memories.Full(), hints=True)
     with pytest.raises(
-        InvalidInput, match="engine='compiled' does not know limits with costs whose gradient"
+        InvalidInput, match="engine='compiled' does not know limits with hints and curved costs"
     ):
-        kl.run(learner, costs, limits=(None, 0.5), engine="compiled")
+        kl.run(hinted, costs, limits=(None, 0.5), engine="compiled", hints=np.zeros((5, 2)))
     with pytest.raises(InvalidInput, match="run has no limits for delays"):
         kl.run(kl.contrib.Delayed(learner), costs, limits=(None, 0.5), delays=1)
     with pytest.raises(InvalidInput, match="record='experts' is for runs without limits"):

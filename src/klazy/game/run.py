@@ -125,8 +125,7 @@ def run(
         What every coordinate must be between in each round, ``(lower, upper)``, for caps, quotas and outages (an upper limit
         of 0): each a number, one per coordinate, one row per round, or None for no limit; -inf and inf are none, too. Played
         is the point nearest to the learner's own within the limits, ``trace.x``. The learner continues from its own point,
-        ``trace.wanted``, as with guards. For boxes, simplices, capped simplices and products of these. Runs are compiled where
-        the learner's points do not depend on those played: for linear costs, and for learners that take rows. Default: none.
+        ``trace.wanted``, as with guards. For boxes, simplices, capped simplices and products of these. Default: none.
 
     Returns
     -------
@@ -179,9 +178,10 @@ def run(
         return limit_trace(run(learner, game.costs, state=state, **options), game, within, record)
     missing = find_missing_part(known, game.costs, game.movement)
     if within is not None:
-        missing = "limits with costs whose gradient depends on the point played"
         player.limits = within.check_rounds()
         player.guards = _check_guards(player, NO_GUARDS, "limits")
+        if hints is not None:
+            missing = "limits with hints and curved costs"
     if guards is not None:
         missing = "guards"
         player.guards = _check_guards(player, guards, "guards")
@@ -196,6 +196,8 @@ def run(
         is_own = not type(known).__module__.startswith("klazy.")
         if is_own or "rule" in vars(type(known)):
             player.missing = missing
+    if engine != "step" and missing is None and within is not None:
+        return play_limited(known, game, first, record, within)
     if engine != "step" and missing is None:
         return play_compiled(known, game, first, record, player.hints)
     return player.play(first)
@@ -407,6 +409,35 @@ def play_compiled(learner: Any, game: Game, state: Any, record: str, hints: Arra
     paid = Totals(*totals.tolist())
     last = layout.unpack(memory)
     return _make_trace(learner, game, record, paid, last, kept, engine="compiled", hints=hints)
+
+
+def play_limited(learner: Any, game: Game, state: Any, record: str, within: LimitedSet) -> Trace[Any]:
+    """Play the whole game within limits in one call of a kernel."""
+    costs = game.costs
+    x = np.empty((costs.T, costs.dim))
+    wanted = np.empty((costs.T, costs.dim))
+    hitting = np.empty(costs.T)
+    switching = np.empty(costs.T)
+    layout = layout_of(learner)
+    memory = layout.pack(state)
+    kernel = layout.limited_kernel(code_of(costs), within.code)
+    start = np.empty(0) if game.x0 is None else game.x0
+    with np.errstate(all="ignore"):
+        bad = kernel(
+            *costs.arrays(), game.movement.code, game.weights, game.movement.prices(costs.dim), start,
+            np.ascontiguousarray(within.lower), np.ascontiguousarray(within.upper), within.parameters(), layout.x.start,
+            memory, x, wanted, hitting, switching,
+        )  # fmt: skip
+    if bad:
+        costs.check_finite()
+        raise _reject_value(costs, bad)
+    known = {"x": x, "hitting": hitting, "switching": switching}
+    kept = {name: known[name] for name in KEPT_BY_RECORD[record]}
+    if record == "actions":
+        kept["wanted"] = wanted
+    paid = Totals(float(hitting.sum()), float(switching.sum()))
+    last = layout.unpack(memory)
+    return _make_trace(learner, game, record, paid, last, kept, engine="compiled", limits=within)
 
 
 @dataclass

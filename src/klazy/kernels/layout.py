@@ -236,6 +236,13 @@ class RunLayout:
 
         return sequence_kernel(self.learner.domain.code, cost, RULE_CODES[self.learner.rule], self.d)
 
+    def limited_kernel(self, cost: int, cut_code: int) -> Any:
+        """Make the kernel that plays a whole sequence within limits by round, which leave sets of this code."""
+        from klazy.kernels.limited import limited_run_kernel
+
+        code = self.learner.domain.code
+        return limited_run_kernel(code, cost, RULE_CODES[self.learner.rule], self.d, cut_code)
+
     def update_kernel(self) -> Any:
         """Make the kernel of one round."""
         from klazy.kernels.sequence import update_kernel
@@ -362,6 +369,13 @@ class EnsembleLayout:
 
         code = self.learner.domain.code
         return ensemble_sequence_kernel(code, cost, self.rules, self.d, self.row_family, self.is_long)
+
+    def limited_kernel(self, cost: int, cut_code: int) -> Any:
+        """Make the kernel that plays a whole sequence within limits by round, which leave sets of this code."""
+        from klazy.kernels.limited import limited_ensemble_kernel
+
+        key = (self.learner.domain.code, cost, self.rules, self.d, self.row_family, self.is_long, cut_code)
+        return limited_ensemble_kernel(*key)
 
     def update_kernel(self) -> Any:
         """Make the kernel of one round."""

@@ -244,12 +244,17 @@ def sequence_kernel(set_code: int, cost: int, rule: int, d: int) -> Any:
 @once
 def update_kernel(set_code: int, rule: int, d: int, earns: bool) -> Any:
     """Make the kernel of one round, which no other thread sees half done; it gets rewards, not gradients, if it ``earns``."""
-    chosen = choose_rule(rule, d) | link_round(FLOAT, set_code, (rule,), d)
+    chosen = choose_update(set_code, rule, d)
     if earns:
         chosen |= {"TELLS_ROWS": True, "take_moments": reward_moments}
     key = (set_code, rule, d, int(earns))
     about = describe_kernel(rule, set_code)
     return compile_kernel(update_run, FLOAT, UPDATE_SIGNATURE, key, about=about, nogil=False, **chosen)
+
+
+def choose_update(set_code: int, rule: int, d: int) -> dict[str, Any]:
+    """Choose the parts of one round of a learner that gets gradients."""
+    return choose_rule(rule, d) | link_round(FLOAT, set_code, (rule,), d)
 
 
 def choose_rule(rule: int, d: int) -> dict[str, Any]:
