@@ -269,6 +269,10 @@ def test_prices_and_returns_give_the_same_in_pandas_and_polars(prices):
     found = backtest(returns=returns, learners={})
     assert found.account.wealth[:, -1] == pytest.approx(expected, rel=1e-9)
     assert found.market.dates.tolist() == prices.index.to_numpy().astype("datetime64[s]").tolist()
+    # Rows that were chosen by a condition are numbered, which are no dates.
+    chosen = prices.rename_axis("date").reset_index()
+    chosen = chosen[chosen["GE"] > 0.0].set_axis(np.arange(len(chosen)) + 3)
+    assert backtest(prices=chosen, learners={}).account.wealth[:, -1].tolist() == expected.tolist()
     # Without the empty row that pct_change leaves, the date of the first purchase is not known.
     found = backtest(returns=returns.iloc[1:], learners={}, per_year=252.0)
     assert found.account.wealth[[0, 2, 3], -1] == pytest.approx(expected[[0, 2, 3]], rel=1e-9)

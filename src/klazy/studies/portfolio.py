@@ -82,12 +82,10 @@ RULES: dict[str, Any] = {
     "OLMAR": OLMAR,
 }
 REMEDIES = {
-    ("prices", "returns"): "They look like returns, as they are around 0. Pass returns=frame.",
-    ("prices", "relatives"): "They look like price relatives, as they are around 1. Pass returns=frame - 1.",
-    ("returns", "relatives"): "They look like price relatives, as they are around 1. Pass returns=frame - 1.",
-    ("returns", "prices"): "They look like prices. Pass prices=frame.",
-    ("returns", "per cent"): "They look like returns in per cent. Pass returns=frame / 100.",
-    ("prices", "per cent"): "They look like returns in per cent. Pass returns=frame / 100.",
+    "returns": "They look like returns, as they are around 0. Pass returns=frame.",
+    "relatives": "They look like price relatives, as they are around 1. Pass returns=frame - 1.",
+    "prices": "They look like prices. Pass prices=frame.",
+    "per cent": "They look like returns in per cent. Pass returns=frame / 100.",
 }
 
 
@@ -269,14 +267,14 @@ def read_table(data: Any, name: str) -> tuple[NDArray[Any], list[str], Array]:
         twice = next(each for each in names if names.count(each) > 1)
         raise InvalidInput(f"{name} must have a column per asset, but {twice} is there twice.")
     columns = {label: data[column].to_numpy() for label, column in zip(names, data.columns, strict=True)}
-    stamps = None
-    if is_pandas and type(data.index).__name__ != "RangeIndex":
-        has_zone = getattr(data.index, "tz", None) is not None
-        stamps = (data.index.tz_localize(None) if has_zone else data.index).to_numpy()
+    index: Any = data.index if is_pandas and type(data.index).__name__ != "RangeIndex" else None
     dated = [key for key, cells in columns.items() if key.lower() in TIMES or cells.dtype.kind == "M"]
-    if stamps is None and dated:
+    if dated and (index is None or index.dtype.kind in "iuf"):
         stamps = columns.pop(dated[0])
-    if stamps is None:
+    elif index is not None:
+        has_zone = getattr(index, "tz", None) is not None
+        stamps = (index.tz_localize(None) if has_zone else index).to_numpy()
+    else:
         raise InvalidInput(f"{name} must have dates, as its index or as a column called date.")
     dates = _read_dates(stamps, name)
     try:
@@ -318,7 +316,7 @@ def _check_quotes(values: Array, names: list[str], given: str) -> None:
     if found == "prices" and (values < 0.0).mean() > LOSS_SHARE:
         found = "per cent"
     if found != given:
-        raise InvalidInput(f"{given} must be {given}. {REMEDIES[given, found]}")
+        raise InvalidInput(f"{given} must be {given}. {REMEDIES[found]}")
     least, ruin = (0.0, 0.0001) if given == "prices" else (-1.0, -0.9999)
     if low.min() <= least:
         column = names[int(low.argmin())]
@@ -800,7 +798,8 @@ def backtest(
         empty cells where there is none.
     weights : mapping, optional
         Portfolios of your own, by name. A frame holds shares on the dates when you trade, and what you buy drifts in between.
-        A mapping from assets to shares, or a list of them, is restored daily, and also held. What is missing to 1 is cash.
+        A mapping from assets to shares, or a list of them, is restored daily, and also held. What is missing to 1 is cash. What
+        ``to_pandas(name)`` gives is such a frame, too.
     learners : mapping, optional
         Learners, by name, or what makes one from ``domain``, ``movement`` and ``costs``, or from those of them that it names,
         such as ``kl.contrib.SoftBayes``. A list of them is chosen from once a year: the one that has earned most so far, after
