@@ -26,7 +26,15 @@ from klazy.base.checks import InvalidInput
 from klazy.base.tables import write_latex
 from klazy.live.inspection import check_store
 from klazy.live.store import open_store
-from klazy.studies.contenders import FORECASTING, REPLAY, Counts, choose_wealth, list_contenders
+from klazy.studies.contenders import (
+    FORECASTING,
+    REPLAY,
+    Counts,
+    choose_patience,
+    choose_states,
+    choose_wealth,
+    list_contenders,
+)
 from klazy.studies.replay import Source, make_setup
 from klazy.studies.replay.page import LOOKS, make_report
 from klazy.studies.replay.report import replay
@@ -46,6 +54,7 @@ from klazy.studies.replay.wording import (
     explain_laziness,
     format_amount,
     format_column,
+    format_interval,
     judge,
     judge_laziness,
 )
@@ -59,7 +68,8 @@ pytestmark = pytest.mark.xdist_group("replay")  # one worker compiles what all o
 NAMES = [
     contender.name
     for contender in list_contenders(REPLAY)
-    if contender.style != FORECASTING and contender.axes is not choose_wealth
+    if contender.style != FORECASTING
+    and contender.axes not in (choose_wealth, choose_patience, choose_states)
 ]
 ROLLING = {"rolling maximum", "rolling quantile"}
 
@@ -1450,7 +1460,7 @@ class TestTheAnswer:
         assert lazy.parameters["k"] == 18
         saving = report.savings["fixed"]
         said = report.answer.splitlines()
-        assert said[0].startswith(f"You would have saved {format_amount(saving.cost)} +- ")
+        assert said[0].startswith(f"You would have saved {format_interval(saving.cost, saving.half)} EUR (")
         assert f"{format_amount(saving.per_round)} EUR a round" in said[0]
         assert said[0].endswith(
             "against never moving, with k-lazyGD (sigma=" + f"{lazy.parameters['sigma']:.4g}, k=18)."

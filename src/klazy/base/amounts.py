@@ -38,6 +38,23 @@ def format_share(value: float, sign: str = "") -> str:
     return f"{value:{sign}.1%}" if abs(value) < LARGE_SHARE else f"{value:{sign}.3g}x"
 
 
+def format_interval(value: float, half: float) -> str:
+    """Write a number with half the width of its interval, both to the second digit of that.
+
+    >>> format_interval(1742.3, 1089.0), format_interval(453.1, 36.62), format_interval(1306930.0, 4100.0)
+    ('1700 +- 1100', '453 +- 37', '1.3069 +- 0.0041 M')
+    """
+    if half == 0.0:
+        return f"{format_amount(value)} +- 0"
+    factor, letter = choose_unit(max(abs(value), half))
+    scaled = np.array([value, half]) / factor
+    least = MOST_DIGITS - 1 - count_tens(float(np.abs(scaled).max()))
+    places = min(1 - count_tens(float(scaled[1])), max(0, least))
+    # Adding zero makes a zero positive.
+    value, half = np.round(scaled, places) + 0.0
+    return f"{value:.{max(0, places)}f} +- {half:.{max(0, places)}f} {letter}".strip()
+
+
 def choose_unit(size: float) -> tuple[float, str]:
     """Return the unit in which a number of this size is written, and its letter."""
     return next((unit for unit in UNITS if size >= unit[0]), (1.0, ""))

@@ -394,7 +394,6 @@
     follow();
   }
 
-  document.documentElement.classList.add("scripted");
   // Browsers have no clipboard for pages that came over plain HTTP.
   if (navigator.clipboard) document.querySelectorAll(".command").forEach(makeCopyable);
   document.querySelectorAll("table.sortable").forEach(makeSortable);

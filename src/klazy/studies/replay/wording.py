@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from klazy.base.amounts import DIGITS, choose_unit, format_amount, format_column, format_share
+from klazy.base.amounts import DIGITS, format_amount, format_column, format_interval, format_share
 from klazy.families import LogWealth, Rewards
 from klazy.studies.contenders import EQUAL, FIXED, FORECASTING, GREEDY, HELD, LAZY, SIMPLE, YOURS
 from klazy.studies.replay.scoring import BASELINE, OPTIMUM
@@ -161,9 +161,7 @@ def _format_saving(found: "Report", saving: "Saving") -> str:
 
 def _format_interval(found: "Report", value: float, half: float) -> str:
     """Write a number with half the width of its interval, in the same unit."""
-    factor, letter = choose_unit(abs(value))
-    numbers = f"{format_amount(value / factor)} +- {format_amount(half / factor, 2)}"
-    return f"{numbers} {letter} {found.unit}".replace("  ", " ").strip()
+    return f"{format_interval(value, half)} {found.unit}".strip()
 
 
 def _describe_laziness(found: "Report") -> str:
