@@ -52,7 +52,7 @@ RANGES = {
 FIRST_ROUNDS = 300
 # Parts of a range whose costs are added up, and parts whose decisions are averaged if there are more rounds than places.
 COST_PARTS = 120
-AVERAGED_PARTS = 700
+AVERAGED_PARTS = 750
 SPANS = (("day", 86400), ("hour", 3600), ("minute", 60), ("second", 1))
 AGES = (("days", 86400), ("h", 3600), ("min", 60), ("s", 1))
 # An agent is idle if no round came for this many usual steps, and for this many seconds.
@@ -318,8 +318,10 @@ def _compare_baseline(timeline: Timeline, rounds: RoundArrays) -> float | None:
         baseline, fixed = float(origin["baseline"]), float(origin["fixed"])
     except (KeyError, TypeError, ValueError):
         return None
-    saved = rounds.saved + rounds.fixed * (baseline / fixed - 1.0) if fixed > 0.0 else rounds.saved[:0]
-    return float(saved.sum()) if timeline.is_whole and len(saved) and np.isfinite(saved).all() else None
+    if fixed <= 0.0 or not timeline.is_whole:
+        return None
+    saved = float((rounds.fixed * baseline / fixed - rounds.hitting - rounds.switching).sum())
+    return saved if np.isfinite(saved) else None
 
 
 def _read_unit(spec: RowSpec) -> str:
@@ -417,8 +419,8 @@ def _chart_costs(shown: RoundArrays, axis: dict[str, Any]) -> dict[str, Any]:
     """Chart the costs of parts of the range."""
     seconds, firsts = shown.cut(COST_PARTS)
     hitting, switching = (np.add.reduceat(costs, firsts) for costs in (shown.hitting, shown.switching))
-    # The last part is not over yet.
-    over = slice(-1 if len(firsts) > 2 else None)
+    # The range begins within the first part, and the last one is not over yet.
+    over = slice(1, -1) if len(firsts) > 3 else slice(None)
     curves = [
         Curve("operating", hitting[over], "c0", "step"),
         Curve("switching", switching[over], "c1", "step"),
