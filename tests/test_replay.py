@@ -1546,6 +1546,9 @@ class TestTheAnswer:
         assert {"growth a year", "turnover a year", "1/N", "buy and hold"} <= set(
             re.split(r"\s{2,}|\n", str(report))
         )
+        page = report._repr_html_() or ""
+        assert "growth a year" in page
+        assert "growth a year" in make_report(report, "klazy replay")
         # Impact is no price of a side.
         assert "basis points" not in replay(relatives, costs="log-wealth", movement="impact").answer
 

@@ -321,8 +321,9 @@ def make_report(found: "Report", command: str) -> str:
 
 def _put_totals_first(row: dict[str, Any]) -> dict[str, Any]:
     """Put the columns first that a narrow window should show."""
-    contender, chosen, operating, switching, total, above, moves, limit = row
-    return {name: row[name] for name in (contender, total, above, operating, switching, moves, chosen, limit)}
+    contender, chosen, operating, switching, total, above, *others, limit = row
+    names = (contender, total, above, operating, switching, *others, chosen, limit)
+    return {name: row[name] for name in names}
 
 
 def _write_answer(found: "Report") -> list[str]:
