@@ -313,7 +313,7 @@ class RowSource:
         words = read_words(bytes.fromhex("".join(keys.to_list())))
         rank = np.argsort(words[:, 0])  # What is near is found quickly.
         low, high = (np.searchsorted(first, words[rank, 0], side) for side in ("left", "right"))
-        numbers = np.full(len(words), -1)
+        numbers = np.full(len(words), -1, dtype=np.int32)
         for step in range((high - low).max(initial=0)):
             run = order[np.minimum(low + step, len(first) - 1)]
             same = (self.words[run] == words[rank]).all(axis=1)

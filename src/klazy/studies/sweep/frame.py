@@ -163,7 +163,8 @@ def _number_cells(source: RowSource, metric: str) -> "tuple[DataFrame, DataFrame
         table = pl.concat([table, rows.select(CELL)]).unique(maintain_order=True)
         cells = table.with_row_index("cell")
         numbered = rows.join(cells, on=CELL, nulls_equal=True, maintain_order="left")
-        return numbered.select("number", "cell", "seed", value=metric)
+        # Ten million runs take 200 MB.
+        return numbered.select("number", "cell", pl.col("seed").cast(pl.Int32), value=metric)
 
     known = source.read([*CELL, "seed", metric], number)
     return table.with_row_index("cell"), known

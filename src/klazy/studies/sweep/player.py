@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property, lru_cache
-from itertools import islice
+from itertools import chain, islice, pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -30,7 +30,7 @@ from klazy.studies.sweep.tasks import Plan, Task
 RUN_SUMS = ("hitting", "switching", "dynamic_regret", "total_regret", "static_regret", "optimum_regret")
 # About how many runs a GPU plays together, after which rows can be written, and the most bytes of their sequences.
 TOGETHER = 1 << 18
-TOGETHER_BYTES = 1 << 28
+TOGETHER_BYTES = 3 << 26
 
 
 class TaskResult:
@@ -137,19 +137,25 @@ def fail_task(task: Task, why: BaseException) -> TaskResult:
 
 
 def play_on_gpu(player: "TaskPlayer", tasks: Sequence[Task]) -> Iterator[tuple[Task, TaskResult]]:
-    """Play tasks group by group, in their order; while one group is played, threads make the sequences of the next."""
+    """Play tasks group by group, in their order. Threads make the sequences of the next group while two are played.
+
+    So the GPU has work while the host prepares a group or records what another paid.
+    """
     from threadpoolctl import threadpool_limits
 
     pool = ThreadPoolExecutor()
     groups = _gather(tasks, pool, TOGETHER * max(1, len(player.gpus)))
+
+    def begin() -> Iterator[Any]:
+        coming = pool.submit(next, groups, None)
+        while ready := wait_for(coming):
+            coming = pool.submit(next, groups, None)
+            yield pool.submit(player.play, ready)
+
     try:
         with threadpool_limits(1):
-            coming = pool.submit(next, groups, None)
-            while ready := wait_for(coming):
-                coming = pool.submit(next, groups, None)
-                player.play(ready)
-                yield from ((task, result) for task, _, result in ready)
-                del ready
+            for playing, _next in pairwise(chain(begin(), (None,))):
+                yield from wait_for(playing)
     finally:
         pool.shutdown(cancel_futures=True)
 
@@ -193,10 +199,10 @@ class TaskPlayer:
         self.strict = strict
         self.used_gpu = False
         self.used_cpu = False
-        self._learners: dict[Any, list[Any]] = {}
+        self._learners: dict[Any, tuple[list[Any], np.ndarray]] = {}
 
-    def play(self, prepared: Sequence[Prepared]) -> None:
-        """Play tasks together where they have the same plan, set and length."""
+    def play(self, prepared: Sequence[Prepared]) -> list[tuple[Task, TaskResult]]:
+        """Play tasks together where they have the same plan, set and length; return each with its result."""
         playable = [(task, place, result) for task, place, result in prepared if place is not None]
         alike: dict[Any, list[tuple[Place, TaskResult]]] = {}
         for task, place, result in playable:
@@ -207,6 +213,7 @@ class TaskPlayer:
             self._play_plan(kind, parts)
         for task, place, result in playable:
             _compare(result, task, place)
+        return [(task, result) for task, _, result in prepared]
 
     def _play_plan(self, kind: Any, parts: list[tuple[Place, TaskResult]]) -> None:
         """Play one plan on several sequences of the same set and length."""
@@ -214,17 +221,18 @@ class TaskPlayer:
         plan: Plan = team.plans[number]
         count = len(plan.cells)
         who = np.tile(np.arange(count), (len(parts), 1))
+        costs = parts[0][0].costs
         if plan.is_shared:
             if kind not in self._learners:
-                self._learners[kind] = _make_learners(plan, parts[0][0])
-            learners = self._learners[kind]
+                made = _make_learners(plan, parts[0][0])
+                self._learners[kind] = made, self._find_able(made, costs, plan.movement)
+            learners, able = self._learners[kind]
         else:
             learners = [each for place, _ in parts for each in _make_learners(plan, place)]
+            able = self._find_able(learners, costs, plan.movement)
             who += count * np.arange(len(parts))[:, None]
         marks = make_marks(checkpoints, T)
         sums = np.full((*who.shape, len(marks), 2), np.nan)
-        costs = parts[0][0].costs
-        able = np.array([self._is_able(learner, costs, plan.movement) for learner in learners])
         if able.any():
             self.used_gpu = True
             sequences = [np.ascontiguousarray(place.costs.arrays()[0]) for place, _ in parts]
@@ -236,21 +244,24 @@ class TaskPlayer:
         for row, mine, (place, result) in zip(who, sums, parts, strict=True):
             # Runs that are not finite are played again, to find the error.
             left = np.flatnonzero(~np.isfinite(mine).all(axis=(1, 2)))
-            chosen = [learners[i] for i in row]
+            chosen = [learners[i] for i in row] if left.size else []
             errors = _play_on_cpu(chosen, left, mine, place.costs, plan.movement, checkpoints)
             self.used_cpu = self.used_cpu or bool(set(left[~able[row[left]]].tolist()) - set(errors))
             result.record(plan, mine, errors)
 
-    def _is_able(self, learner: Any, costs: Costs, movement: Movement) -> bool:
-        """Return True if the GPU plays this learner."""
-        if self.device == "cpu" or isinstance(learner, str):
-            return False
-        obstacle = find_gpu_obstacle(learner, costs, movement)
-        if obstacle is not None and self.strict:
-            raise InvalidInput(
-                f"A GPU does not play {obstacle}. Use {write_option('device', 'auto', 'cpu')}."
-            )
-        return obstacle is None
+    def _find_able(self, learners: list[Any], costs: Costs, movement: Movement) -> np.ndarray:
+        """Return which learners the GPU plays."""
+        able = np.zeros(len(learners), dtype=bool)
+        for i, learner in enumerate(learners):
+            if self.device == "cpu" or isinstance(learner, str):
+                continue
+            obstacle = find_gpu_obstacle(learner, costs, movement)
+            if obstacle is not None and self.strict:
+                raise InvalidInput(
+                    f"A GPU does not play {obstacle}. Use {write_option('device', 'auto', 'cpu')}."
+                )
+            able[i] = obstacle is None
+        return able
 
 
 def _make_learners(plan: Plan, place: Place) -> list[Any]:
