@@ -116,8 +116,11 @@ def measure(store: Path) -> list[dict[str, Any]]:
         page = chromium.new_page(viewport={"width": 1280, "height": 900})
         agent = f"{home}/page/{LONG}"
         rows = [time_page(page, agent, "agent, the first call after a start", 1)]
+        start = time.monotonic()
         while page.inner_text("#reading"):
             page.wait_for_timeout(200)
+        print(f"All of its rounds were read {time.monotonic() - start:.0f} s after the first call.")
+        print()
         rows += [
             time_page(page, f"{agent}?range={span}", f"agent, {span}") for span in ("1h", "1d", "30d", "all")
         ]
@@ -142,7 +145,6 @@ def main() -> None:
             make_store(store, given.rounds, given.agents)
         print(f"Milliseconds, the median of {CALLS} calls. One agent has {given.rounds:,} rounds.")
         print(f"The list has {given.agents + 1:,} agents.")
-        print()
         print("\n".join(markdown(measure(store))))
 
 
