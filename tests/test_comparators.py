@@ -26,6 +26,7 @@ from klazy.hindsight.frontier import Frontier, Vertex, _hull
 from klazy.hindsight.optimum import GapNotReached, Optimum
 from klazy.hindsight.problem import Problem
 from klazy.hindsight.splitting import Splitting
+from klazy.kernels import offline
 from test_sets import constraints
 
 BALL, SIMPLEX = kl.L2Ball(3), kl.Simplex(3)
@@ -369,6 +370,17 @@ class TestAgainstAConicSolver:
 
 
 class TestExactProgrammes:
+    @pytest.mark.parametrize("domain", [BOX, SIMPLEX], ids=repr)
+    def test_short_ones_are_played_without_a_kernel_as_with_one(self, domain, monkeypatch):
+        g = np.random.default_rng(0).normal(size=(200, 3))
+        plain = offline_optimum(g, domain, kl.L1Movement(0.7))
+        monkeypatch.setattr(offline, "PLAIN_NUMBERS", 0)
+        compiled = offline_optimum(g, domain, kl.L1Movement(0.7))
+        np.testing.assert_array_equal(plain.u, compiled.u)
+        # Sums of a few hundred numbers in another order.
+        assert plain.cost == pytest.approx(compiled.cost, abs=1e-12)
+        assert plain.lower_bound == pytest.approx(compiled.lower_bound, abs=1e-9)
+
     @pytest.mark.parametrize("make", PRICES)
     @given(seed=st.integers(0, 2**16), varying=st.booleans())
     def test_a_simplex_against_all_sequences_of_vertices(self, make, seed, varying):

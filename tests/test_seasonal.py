@@ -7,6 +7,7 @@ import pytest
 
 import klazy as kl
 from klazy.kernels.codes import SEASON_PERIOD
+from klazy.kernels.layout import layout_of
 from klazy.learners.seasonal import Season
 
 SIMPLEX = kl.Simplex(5)
@@ -235,3 +236,16 @@ def test_it_says_what_it_forecasts():
     agent = kl.Agent(kl.auto(SIMPLEX, TV), engine="step")
     agent.update(rows[0])
     assert "It has found no season of up to 512 rounds." in str(agent.explain())
+
+
+def test_a_seasonal_learner_alone_is_played_by_the_kernel_of_auto():
+    for domain, movement, family in (
+        (kl.Simplex(3), kl.TVMovement(), None),
+        (kl.Box([0.0], [9.0]), kl.L1Movement(), kl.Quadratic()),
+        (kl.L2Ball(3), kl.L2Movement(), None),
+    ):
+        expert = kl.contrib.Seasonal(domain, movement, 1, 2, family=family)
+        alone = kl.contrib.Leader([expert], movement, guard=False, family=family)
+        whole = kl.auto(domain, movement, family)
+        assert layout_of(alone).rules == layout_of(whole).rules
+        assert alone.init().regression.size == 0

@@ -5,8 +5,14 @@ from functools import partial
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.special import stdtrit
 
-from klazy.studies.tuning import Tunable, list_points, rank, refine_values, score, search, tune
+from klazy.studies.tuning import Tunable, find_quantile, list_points, rank, refine_values, score, search, tune
+
+
+def test_the_quantile_of_twenty_stretches_is_that_of_scipy():
+    assert find_quantile(19) == stdtrit(19, 0.975)
+    assert find_quantile(7) == stdtrit(7, 0.975)
 
 
 class Shift:

@@ -45,6 +45,29 @@ def compile_double(key=0):
     return bool(kernel.stats.cache_hits)
 
 
+def test_a_process_that_finds_its_kernels_loads_no_more_of_numba_than_they_need(folder):
+    """Neither of SciPy, nor what Numba knows of arrays; and a kernel that is compiled after that finds all of it."""
+    script = (
+        "import sys, numpy as np, klazy as kl\n"
+        "g = np.ones((10, 20))\n"
+        "print(kl.run(kl.GD(kl.L2Ball(20), 1.0), g).totals.cost)\n"
+        "print([name for name in ('scipy.linalg', 'numba.np.arraymath') if name in sys.modules])\n"
+        "print(kl.run(kl.CentredOMD(kl.L2Ball(20), 1.0), g).totals.cost)\n"
+    )
+    first, second = (
+        subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True).stdout
+        for _ in range(2)
+    )
+    assert "numba.np.arraymath" in first
+    assert "scipy.linalg" not in first
+    assert second.splitlines()[1] == "[]"
+    for file in sorted(folder.iterdir())[1:]:
+        file.unlink()
+    third = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True).stdout
+    assert first.split()[0] == second.split()[0] == third.split()[0]
+    assert first.split()[-1] == second.split()[-1] == third.split()[-1]
+
+
 def test_a_damaged_file_is_compiled_again_and_replaced(folder):
     assert not compile_double()
     (file,) = folder.iterdir()

@@ -12,6 +12,7 @@ Integers: where coordinates can be solved one by one, a table of rounds and inte
 without that restriction is rounded, between its bound and what the rounded sequence costs.
 """
 
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -43,13 +44,13 @@ def exact_optimum(problem: Problem) -> Optimum | None:
     if kind != codes.BOX and not (kind == codes.SIMPLEX and is_inside):
         return None
 
-    from klazy.kernels.offline import ADDED_ROUNDS, dynamic_programmes
+    from klazy.kernels import offline
 
-    on_box, on_simplex = dynamic_programmes(problem.dim)
+    is_short = problem.T * problem.dim <= offline.PLAIN_NUMBERS
     up, down = np.split(problem.prices, 2)
     u = np.empty((problem.T, problem.dim))
     # What the optimum pays for hitting and for moving, and the dual value, by blocks of rounds.
-    sums = np.zeros((3, -(-problem.T // ADDED_ROUNDS)))
+    sums = np.zeros((3, -(-problem.T // offline.ADDED_ROUNDS)))
     data = problem.costs.arrays()[0]
     if kind == codes.BOX:
         lower, upper = np.split(problem.domain.parameters(), 2)
@@ -57,12 +58,18 @@ def exact_optimum(problem: Problem) -> Optimum | None:
         # From outside of the box a coordinate moves one way, at the full price.
         entry = problem.weights[0] * np.where(x0 > upper, -down, up)
         outside = np.where((x0 < lower) | (x0 > upper), entry, np.nan)
+        on_box = partial(offline.play_plainly, offline.play_box)
+        if not is_short:
+            on_box = offline.box_programme(problem.dim)
         on_box(data, problem.weights, up, down, lower, upper, outside, x0, u, sums)
     else:
         (total,) = problem.domain.parameters().tolist()
         # Without an x0 the first round's weight is zero, and all mass goes to its best vertex.
         start = problem.domain.start if problem.x0 is None else problem.x0
         targets = np.empty(problem.T, dtype=np.int32)
+        on_simplex = partial(offline.play_plainly, offline.play_simplex)
+        if not is_short:
+            on_simplex = offline.simplex_programme(problem.dim)
         on_simplex(data, problem.weights, up, down, total, start, u, targets, sums)
     hitting, switching, bound = (float(row.sum()) for row in sums)
     slopes = problem.T * problem.steepness

@@ -22,6 +22,7 @@ from functools import cache, partial, wraps
 from hashlib import sha256
 from inspect import signature as signature_of
 from itertools import count
+from operator import add, gt, lt
 from pathlib import Path
 from threading import RLock
 from types import FunctionType
@@ -30,12 +31,14 @@ from uuid import uuid4
 from zlib import crc32
 
 import numpy as np
+from llvmlite import binding
 from numba import __version__ as numba_version
 from numba import config, float64, njit, types
 from numba.core import caching, cgutils, codegen, errors, typed_passes, untyped_passes
 from numba.core.compiler import Compiler, CompileResult
 from numba.core.compiler_machinery import PassManager
 from numba.core.registry import cpu_target
+from numba.core.runtime import _nrt_python
 from numba.extending import intrinsic
 
 from klazy.base.install import CACHE_REMEDY
@@ -106,6 +109,36 @@ def _alive(context: Any, array: Any):
     return types.void(array), code
 
 
+def _to_integer(context: Any, number: Any):
+    """Define typing and code of ``int`` of a number."""
+    kind = types.unliteral(number)
+    if not isinstance(kind, types.Integer):
+        kind = types.int64
+
+    def code(context, builder, signature, arguments):
+        return context.cast(builder, arguments[0], signature.args[0], kind)
+
+    return kind(number), code
+
+
+def _choose_by(compare: Any) -> Any:
+    """Return the typing and code of ``min`` or ``max`` of two numbers: the second if it compares like this with the first."""
+
+    def declare(context: Any, first: Any, second: Any):
+        kind = context.unify_types(types.unliteral(first), types.unliteral(second))
+
+        def code(context, builder, signature, arguments):
+            x, y = (
+                context.cast(builder, *pair, kind) for pair in zip(arguments, signature.args, strict=True)
+            )
+            is_second = context.get_function(compare, types.boolean(kind, kind))
+            return builder.select(is_second(builder, (y, x)), y, x)
+
+        return kind(first, second), code
+
+    return declare
+
+
 # pointer(array, at): the entries of a contiguous float64 array, or of a pointer, from position ``at`` on, as C sees them.
 # A view would be counted up and down by atomic instructions in every round; a pointer is only an address.
 # hold(array): nothing but a use of the array by name. Numba frees an array after its last use, even if a pointer remains.
@@ -119,13 +152,31 @@ if config.DISABLE_JIT:
         return
 
     local = np.empty
+    _BUILTINS = {}
 else:
     pointer = intrinsic(_address)
     hold = intrinsic(_alive)
     local = intrinsic(_on_stack)
+    # Numba would compile a function for each of these, and for each kind of arguments and flags; an instruction will do.
+    _BUILTINS = {
+        "int": intrinsic(_to_integer),
+        "min": intrinsic(_choose_by(lt)),
+        "max": intrinsic(_choose_by(gt)),
+    }
 
 
-class _PartLibrary(codegen.JITCodeLibrary):
+class _OwnLibrary(codegen.JITCodeLibrary):
+    """Code whose functions are optimised one by one as it is added, but for those that it only declares."""
+
+    def _optimize_functions(self, ll_module: Any) -> None:
+        ll_module.data_layout = self._codegen._data_layout
+        for function in ll_module.functions:
+            if not function.is_declaration:
+                passes, builder = self._codegen._function_pass_manager()
+                passes.run(function, builder)
+
+
+class _PartLibrary(_OwnLibrary):
     """The code of a part, which is only linked into kernels: it is optimised there, and never becomes machine code itself.
 
     Otherwise all that a part uses would be optimised and translated for the part, and again for every part that uses it.
@@ -157,7 +208,7 @@ class _NoEnvironment:
         return
 
 
-class _KernelLibrary(codegen.JITCodeLibrary):
+class _KernelLibrary(_OwnLibrary):
     """The code of a kernel, whose functions are its own.
 
     Numba names functions by numbers that begin anew in each process. In a process that loads two kernels from the cache, a
@@ -202,6 +253,7 @@ class _KernelCompiler(_PartCompiler):
 
 def _inline(part: FunctionType, flags: Any, inline: bool) -> Any:
     """Compile a part for kernels of the processor."""
+    part.__globals__.update(_BUILTINS)
     # A flag that is not set is inherited from the caller; False sets it.
     return njit(**_INNER, forceinline=inline, fastmath=flags, pipeline_class=_PartCompiler)(part)
 
@@ -320,9 +372,10 @@ def compile_kernel(
     name = "_".join(map(str, (template.__module__.rpartition(".")[2], template.__name__, *key)))
     function.__qualname__ = f"{name}_{_FINGERPRINT:08x}"
     options = {"nogil": nogil, "no_cfunc_wrapper": True, "error_model": "numpy", "fastmath": _REORDERED}
+    function.__globals__.update(_BUILTINS)
     kernel = njit(**options, pipeline_class=_KernelCompiler)(function)
     if not config.DISABLE_JIT:
-        with _collect_seldom(), ExitStack() as stack:
+        with _collect_seldom(), _remember_operators(), ExitStack() as stack:
             announce = partial(stack.enter_context, show_progress(f"compiling {about}", is_notice=True))
             kernel._cache = _KernelCache(name, announce)
             kernel.compile(signature)
@@ -339,6 +392,51 @@ def _collect_seldom() -> Iterator[None]:
         yield
     finally:
         gc.set_threshold(*before)
+
+
+@contextmanager
+def _remember_operators() -> Iterator[None]:
+    """Let Numba find the type of an operation on numbers once, for a while.
+
+    For each ``+`` of two numbers it would try all that it knows of operators: loops over arrays, then strings, lists and sets.
+    """
+    context = cpu_target.typing_context
+    find = context.resolve_function_type
+
+    def resolve(function: Any, arguments: Any, named: Any) -> Any:
+        if named or getattr(getattr(function, "typing_key", None), "__module__", None) != add.__module__:
+            return find(function, arguments, named)
+        if (function, arguments) not in _FOUND:
+            _FOUND[function, arguments] = find(function, arguments, named)
+        return _FOUND[function, arguments]
+
+    context.resolve_function_type = resolve
+    try:
+        yield
+    finally:
+        del context.resolve_function_type
+
+
+_FOUND: dict[Any, Any] = {}
+
+
+@cache
+def _name_runtime() -> None:
+    """Tell LLVM where the functions of Numba's runtime are, which stored kernels call; all else they bring along."""
+    for name, address in _nrt_python.c_helpers.items():
+        binding.add_symbol(name if name.startswith("_") else f"NRT_{name}", address)
+
+
+def _load_without_blas() -> None:
+    """Load what Numba knows of arrays, without the SciPy modules that it imports just to see that they are there."""
+    import numba.np.linalg as linear_algebra
+
+    find = linear_algebra.ensure_blas
+    linear_algebra.ensure_blas = lambda: None
+    try:
+        import numba.np.arraymath  # noqa: F401
+    finally:
+        linear_algebra.ensure_blas = find
 
 
 def describe_target() -> dict[str, str]:
@@ -401,13 +499,15 @@ class _KernelCache(caching.NullCache):
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         """Return the kernel, or None if it is missing, not readable, or damaged: then say that it is compiled."""
-        target_context.refresh()
+        _name_runtime()
         try:
             content = _verify_checksum(_read_trusted(self._find_path(sig, target_context.codegen())))
         except (OSError, RuntimeError):  # pathlib raises it where there is no home
             content = None
         if content is None:
             self._announce()
+            _load_without_blas()
+            target_context.refresh()
             return None
         return CompileResult._rebuild(target_context, *pickle.loads(content))
 

@@ -247,7 +247,7 @@ def choose_leader(blocks, count, length, lead, known, g, d, program, noise, at, 
     scores = board(lead, codes.SCORE, count, d)
     forgets = board(lead, codes.FORGETS, count, d)
     is_open = True
-    if AUTOREGRESSIVE >= 0:
+    if AUTOREGRESSIVE >= 0 and lead[codes.SEASON] > 0.0:
         is_open = has_evidence(known, d)
     low = spread(np.inf)
     high = spread(-np.inf)
@@ -372,7 +372,7 @@ def play_on(blocks, count, length, lead, known, X, g, d, head, program, work, no
     if SEASONAL >= 0:
         season = pointer(known, int(lead[codes.SEASON]))
         observe_season(season, rows, received, v, d)
-    if AUTOREGRESSIVE >= 0:
+    if AUTOREGRESSIVE >= 0 and lead[codes.SEASON] > 0.0:  # It has a regression.
         observe_regression(known, received, d)
     if PLANNING >= 0:
         period = 0
@@ -509,15 +509,19 @@ def play_ensemble(
     count, length, head, lead, known, blocks, program = open_memory(memory, d)
     price_p = pointer(prices, 0)
     costs = pointer(cost_p, 0)
-    scratch = np.zeros((3 + WORK) * d)
-    X = pointer(scratch, 0)
-    previous = pointer(scratch, d)
-    gradient = pointer(scratch, 2 * d)
-    work = pointer(scratch, 3 * d)
     if D > 0:
         X = local(D)
         previous = local(D)
         gradient = local(D)
+        work = local(WORK_ROOM)
+        for i in range(WORK_ROOM):
+            work[i] = 0.0
+    else:
+        scratch = np.zeros((3 + WORK) * d)
+        X = pointer(scratch, 0)
+        previous = pointer(scratch, d)
+        gradient = pointer(scratch, 2 * d)
+        work = pointer(scratch, 3 * d)
     received = gradient
     if TELLS_ROWS:
         received = pointer(lead, codes.MIXED + d)
@@ -570,7 +574,8 @@ def play_ensemble(
         memory[codes.HEAD + i] = X[i]
     totals[0] = hit
     totals[1] = moved
-    hold(scratch)
+    if D == 0:
+        hold(scratch)
     return 0
 
 
@@ -586,14 +591,20 @@ def update_ensemble(memory, g):
         received = pointer(lead, codes.MIXED + d)
         for i in range(d):
             received[i] = g[i]
-    scratch = np.zeros(WORK * d)
-    work = pointer(scratch, 0)
+    if D > 0:
+        work = local(WORK_ROOM)
+        for i in range(WORK_ROOM):
+            work[i] = 0.0
+    else:
+        scratch = np.zeros(WORK * d)
+        work = pointer(scratch, 0)
     for block in range(count):
         q = pointer(blocks, block * length)
         store(q, codes.GUESS, spread(-np.inf))  # so that a saved agent goes on bit for bit
     play_on(blocks, count, length, lead, known, X, received, d, head, program, work, True)
     memory[codes.T] += 1.0
-    hold(scratch)
+    if D == 0:
+        hold(scratch)
     return 0
 
 
@@ -636,7 +647,8 @@ def choose_parts(
     """
     lane = REGISTER if d else FLOAT
     chosen = link_round(lane, set_code, rules, d)
-    chosen |= {"ROOM": d * lane.width, "WIDTH": lane.width, **choose_family(row_family, FLOAT)}
+    chosen |= {"ROOM": d * lane.width, "WIDTH": lane.width, "WORK_ROOM": WORK * d}
+    chosen |= choose_family(row_family, FLOAT)
     if row_family is not None:
         chosen |= choose_forecasts(set_code, rules, chosen["ROOM"], chosen["DEPTH"], is_long)
     return lane, chosen

@@ -390,9 +390,13 @@ class LeaderLayout(EnsembleLayout):
 
     def __init__(self, learner: Any, width: int | None = None) -> None:
         super().__init__(learner, width)
-        # Experts that forecast move as Reluctant does. A leader of them alone uses the kernel of auto, which has both.
+        # Experts that forecast move as Reluctant does. A leader of them alone uses the kernel of auto, which has
+        # both, and regressions next to seasons.
         movers = {RULE_CODES[expert.mover.rule] for expert in learner.experts if RULES[expert.rule].led}
-        self.rules = tuple(sorted({*self.rules, *movers}))
+        names = list(RULES)
+        forecasters = {names[rule].replace("seasonal_", "autoregressive_") for rule in self.rules}
+        forecasts = {RULE_CODES[name] for name in forecasters & RULES.keys()}
+        self.rules = tuple(sorted({*self.rules, *movers, *forecasts}))
         self.row_family, self.parameters = learner.rows
         self.at = self.first  # where the leader's own numbers begin
         self.room = -(-self.lanes.size // codes.LINE) * codes.LINE

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numba import float64, int32, int64, types, void
 
-from klazy.kernels.binding import FLOAT, compile_kernel, hold, local, once, pointer
+from klazy.kernels.binding import FLOAT, Lane, bind, compile_kernel, hold, local, once, pointer
 from klazy.kernels.round import link_projection
 from klazy.kernels.sequence import input1, input2, output1, output2
 from klazy.kernels.slots import D, coordinate, threshold
@@ -169,7 +169,7 @@ def _project_all(points, p, stride, out):
     hold(memory)
 
 
-def _levels(g, weights, up, down, lower, upper, outside, start, u, sums):
+def play_box(g, weights, up, down, lower, upper, outside, start, u, sums):
     """Solve linear costs with prices of movement on a box: every coordinate is at its lower end, at its upper end, or stays.
 
     The slope of the cost to go, as a function of the point left behind, is the next rounds' slope clipped to the prices; ``u``
@@ -214,7 +214,7 @@ def _levels(g, weights, up, down, lower, upper, outside, start, u, sums):
         sums[1, t // ADDED_ROUNDS] += moved
 
 
-def _vertices(g, weights, up, down, total, start, u, targets, sums):
+def play_simplex(g, weights, up, down, total, start, u, targets, sums):
     """Solve linear costs with prices of movement on a simplex: all mass of a vertex stays or goes to the round's best vertex.
 
     The cost to go from vertex j, relative to that of entering the best, is at most the price of leaving j; ``u`` holds
@@ -264,14 +264,28 @@ def _vertices(g, weights, up, down, total, start, u, targets, sums):
 
 
 @once
-def dynamic_programmes(d: int) -> tuple[Any, Any]:
-    """Make the kernels of the dynamic programmes: on a box, and on a simplex."""
-    on_box = void(*[input2] + [input1] * 7, output2, output2)
-    on_simplex = void(input2, input1, input1, input1, float64, input1, output2, int32[::1], output2)
-    return (
-        compile_kernel(_levels, FLOAT, on_box, (d,), D=d),
-        compile_kernel(_vertices, FLOAT, on_simplex, (d,), D=d),
-    )
+def box_programme(d: int) -> Any:
+    """Make the kernel of the dynamic programme on a box."""
+    return compile_kernel(play_box, FLOAT, void(*[input2] + [input1] * 7, output2, output2), (d,), D=d)
+
+
+@once
+def simplex_programme(d: int) -> Any:
+    """Make the kernel of the dynamic programme on a simplex."""
+    signature = void(input2, input1, input1, input1, float64, input1, output2, int32[::1], output2)
+    return compile_kernel(play_simplex, FLOAT, signature, (d,), D=d)
+
+
+# A dynamic programme of so many numbers takes as long in plain Python as its kernel takes to compile.
+PLAIN_NUMBERS = 20_000
+_PLAIN_WORDS = {"pointer": lambda array, at: memoryview(array)[at:], "hold": lambda array: None}
+_PLAIN = Lane(1, _PLAIN_WORDS, lambda part, flags, inline: part)
+
+
+def play_plainly(programme: Any, *given: Any) -> None:
+    """Play a dynamic programme without a kernel."""
+    views = [memoryview(each) if isinstance(each, np.ndarray) else each for each in given]
+    bind(programme, _PLAIN, {})(*views)
 
 
 @once

@@ -209,7 +209,7 @@ def look_ahead(q, given, season, rows, outlook, v, dim):
     for lane in range(WIDTH):
         s = beyond(q, codes.OWN * WIDTH + lane)
         ahead = int(s[AHEAD * WIDTH])
-        count = min(int(s[PERIODS * WIDTH]), n // period, (rows - 1) // period)
+        count = min(int(s[PERIODS * WIDTH]), min(n, rows - 1) // period)
         out = beyond(outlook, lane)
         if ahead > 0:
             forecast_mean(ring, n, lap, rows, period, count, ahead, out, d)

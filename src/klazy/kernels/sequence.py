@@ -21,6 +21,7 @@ from klazy.kernels.rules import RULES, describe_kernel
 from klazy.kernels.slots import *
 
 STRETCH = 64  # rounds whose sigmas are made before they are played, and whose roots and sums follow after
+STRETCHES = 4 * STRETCH + 1  # numbers: sigmas, steps, values, and one move more
 
 input1 = types.Array(float64, 1, "C", readonly=True)
 input2 = types.Array(float64, 2, "C", readonly=True)
@@ -115,9 +116,13 @@ def play_sequence(
     recording = xs.shape[0] > 0
     keeping = hitting.size > 0
     hinted = hints.shape[0] > 1
-    scratch = np.empty(codes.MOMENTS * d + 4 * STRETCH + 1)
-    gradient = pointer(scratch, 0)
-    sigmas = pointer(scratch, codes.MOMENTS * d)
+    # Numba allocates an array by functions that take longer to compile than this one.
+    if D > 0:
+        gradient = local(WORK_ROOM)
+    else:
+        scratch = np.empty(codes.MOMENTS * d + STRETCHES)
+        gradient = pointer(scratch, 0)
+    sigmas = pointer(gradient, codes.MOMENTS * d)
     steps = pointer(sigmas, STRETCH)
     values = pointer(sigmas, 2 * STRETCH)
     moves = pointer(sigmas, 3 * STRETCH)  # moves[j] leads to round j of the stretch
@@ -193,7 +198,8 @@ def play_sequence(
         memory[i] = q[i]
     totals[0] = hit
     totals[1] = moved
-    hold(scratch)
+    if D == 0:
+        hold(scratch)
     return 0
 
 
@@ -271,6 +277,7 @@ def choose_rule(rule: int, d: int) -> dict[str, Any]:
         # The places of a ring are computed while it plays, so the vectors next to it cannot be in registers.
         vectors = 0 if chosen.ring else chosen.width
         about["ROW_ROOM"] = codes.FIELDS + (1 + vectors) * d
+        about["WORK_ROOM"] = codes.MOMENTS * d + STRETCHES
     if chosen.row_family is not None:
         about |= {"TELLS_ROWS": True, "take_moments": COSTS[chosen.row_family].moments}
     return about

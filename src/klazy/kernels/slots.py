@@ -13,6 +13,7 @@ ROOM = 0  # Numbers in a vector of every lane, where the dimension is a constant
 Y_ROOM = 0  # Numbers in the first scratch of a round.
 U_ROOM = 0  # Numbers in the second scratch of a round.
 SEEN_ROOM = 0  # Numbers in the moments of a row.
+WORK_ROOM = 0  # Numbers in the scratch of a driver, where the dimension is a constant.
 IS_BOX = False  # Whether the set is a box.
 MAY_STAY = False  # Whether a rule of the kernel has an ``accept``.
 MAY_PLACE = False  # Whether a rule of the kernel has a ``place``.

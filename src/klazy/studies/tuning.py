@@ -463,12 +463,19 @@ class Score(Tuned):
         half : float
             Half the width of its 95 % interval, from the stretches.
         """
-        from scipy.special import stdtrit
-
         gaps = than.stretches - self.stretches
         n = len(gaps)
-        half = stdtrit(n - 1, 0.975) * gaps.std(ddof=1) * np.sqrt(n)
+        half = find_quantile(n - 1) * gaps.std(ddof=1) * np.sqrt(n)
         return float(gaps.sum()), float(half)
+
+
+def find_quantile(freedom: int) -> float:
+    """Return the 97.5 % quantile of Student's t with this many degrees of freedom."""
+    if freedom == 19:
+        return 2.0930240544083087  # Of twenty stretches. To import SciPy takes a tenth of a replay's time.
+    from scipy.special import stdtrit
+
+    return float(stdtrit(freedom, 0.975))
 
 
 def score(

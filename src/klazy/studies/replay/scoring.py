@@ -17,7 +17,7 @@ from klazy.base.options import write_option
 from klazy.contrib import FiniteMetric, PodAutoscaler
 from klazy.families import Family, LogWealth
 from klazy.game.batch import run_batch
-from klazy.game.run import COMPILED, run
+from klazy.game.run import COMPILED, knows_rows, run
 from klazy.hindsight.offline import find_best, find_obstacle
 from klazy.hindsight.problem import check_limits, keep_within, needs_cuts
 from klazy.kernels.codes import SEASON_LAGS, SEASON_LONGEST, SEASON_NUMBERS, SEASON_PERIOD, SEASON_ROWS
@@ -51,6 +51,9 @@ TUNED_ROWS = 100_000
 # Iterations for the best fixed point, and numbers of a trace up to which it is searched; beyond, the average row decides.
 FIXED_ITERATIONS = 1000
 FIXED_NUMBERS = 10**6
+# Rounds of all candidates that take less time one by one, by the kernel that plays the best of them, than another kernel
+# takes to compile.
+ONE_BY_ONE = 10**7
 # Numbers of which the optimum is found at once, and the same by cutting planes, which take longer.
 OPTIMUM_NUMBERS = 500_000
 CUT_NUMBERS = 2500
@@ -454,7 +457,12 @@ def _waits_for_a_season(found: Tuned) -> bool:
 def measure_learners(players: Sequence[Any], setup: Setup, rows: Array) -> Array:
     """Compute what each of these would pay on these rows, from its start."""
     learners = [player.learner for player in players]
-    return run_batch(learners, setup.family.costs(rows), movement=setup.movement).cost
+    costs = setup.family.costs(rows)
+    has_kernel = find_missing_part(learners[0], costs, setup.movement) is None
+    if has_kernel and not knows_rows(learners[0], costs) and len(learners) * costs.T <= ONE_BY_ONE:
+        traces = [run(each, costs, movement=setup.movement, record="totals") for each in learners]
+        return np.array([trace.totals.cost for trace in traces])
+    return run_batch(learners, costs, movement=setup.movement).cost
 
 
 def score_split(

@@ -1,0 +1,115 @@
+"""What the first second costs: CPU-seconds of the first run, agent and replay of a new process.  python benchmarks/start.py
+
+Each row is a process of its own, once with an empty folder of compiled kernels and again with those that the first has left
+there, both several times; the least counts. Time is the processor's, of the child and all its threads, so others do not count,
+though on a busy machine every instruction takes longer. Bytecode is compiled before, as an installer would.
+"""
+
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+
+import pages
+
+HEADING = "## The first second"
+ROWS = (2000, 5)  # of the table that is replayed
+TRACE = "import numpy as np, klazy as kl; g = np.random.default_rng(0).normal(size=(1000, 5))"
+CALLS = {
+    "first `kl.run` of GD, l2 ball": f"{TRACE}; kl.run(kl.GD(kl.L2Ball(5), 1.0), g)",
+    "first `kl.run` of KLazyGD, l2 ball": f"{TRACE}; kl.run(kl.KLazyGD(kl.L2Ball(5), 1.0, k=65), g)",
+    "first `kl.run` of KLazyGD, l1 ball": f"{TRACE}; kl.run(kl.KLazyGD(kl.L1Ball(5), 1.0, k=65), g)",
+    "first `kl.run` of auto, simplex": f"{TRACE}; kl.run(kl.auto(kl.Simplex(5)), g)",
+    "first `Agent.observe` of auto, simplex": f"{TRACE}; kl.Agent(kl.auto(kl.Simplex(5)), costs=kl.Linear()).observe(g[0])",
+}
+REPLAY = f"first `klazy replay` of {ROWS[0]} x {ROWS[1]}, simplex"
+# CPU-seconds that are aimed at: without kernels, and with them.
+AIMS = dict.fromkeys(CALLS, (1.2, 0.35))
+AIMS["first `kl.run` of auto, simplex"] = (3.0, 0.35)
+AIMS["first `Agent.observe` of auto, simplex"] = (3.0, 0.35)
+AIMS[REPLAY] = (6.0, 0.8)
+
+
+def spend(command: list[str], cache: Path) -> float:
+    """Return the CPU-seconds of a new process that finds kernels in this folder."""
+    # Other users have no such settings.
+    kept = {key: value for key, value in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"}
+    child = subprocess.Popen(
+        [sys.executable, *command], env=kept | {"KLAZY_CACHE_DIR": str(cache)}, stdout=subprocess.DEVNULL
+    )
+    _, status, used = os.wait4(child.pid, 0)
+    child.returncode = os.waitstatus_to_exitcode(status)
+    if child.returncode != 0:
+        raise SystemExit(f"This command failed: {command}")
+    return used.ru_utime + used.ru_stime
+
+
+def list_commands(folder: Path) -> dict[str, list[str]]:
+    """List what is measured, and write the table that is replayed into a folder."""
+    table = folder / "costs.csv"
+    rows = np.random.default_rng(0).normal(size=ROWS)
+    np.savetxt(table, rows, fmt="%.6f", delimiter=",", header="a,b,c,d,e", comments="")
+    commands = {name: ["-c", call] for name, call in CALLS.items()}
+    return commands | {REPLAY: ["-m", "klazy", "replay", str(table), "--domain", "simplex"]}
+
+
+def measure(command: list[str], folder: Path, repeats: int) -> tuple[float, float]:
+    """Return the least CPU-seconds without kernels and with them."""
+    without: list[float] = []
+    filled: list[float] = []
+    for _ in range(repeats):
+        with tempfile.TemporaryDirectory(dir=folder) as cache:
+            without.append(spend(command, Path(cache)))
+            filled.append(spend(command, Path(cache)))
+    return min(without), min(filled)
+
+
+def judge(seconds: float, aim: float, digits: int) -> str:
+    """Return a figure, marked if it misses its aim."""
+    mark = "" if seconds <= aim else " (missed)"
+    return f"{seconds:.{digits}f}{mark}"
+
+
+def make_table(repeats: int) -> Iterator[dict[str, str]]:
+    """Yield a row for everything that is measured."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        spend(["-c", "import klazy, klazy.cli, klazy.kernels.ensemble"], folder)  # This compiles bytecode.
+        for what, command in list_commands(folder).items():
+            without, filled = measure(command, folder, repeats)
+            aim, aim_filled = AIMS[what]
+            yield {
+                "what": what,
+                "CPU-s": judge(without, aim, 1),
+                "aim": f"{aim:.1f}",
+                "with kernels": judge(filled, aim_filled, 2),
+                "aim there": f"{aim_filled:.2f}",
+            }
+
+
+REPEATS = 3
+BEFORE = [
+    "CPU-seconds of a new process until its first result, interpreter and imports included: with an empty folder of compiled "
+    f"kernels, and with what that process has left there. The least of {REPEATS}, 1000 rounds, d = 5. Printed by "
+    "`python benchmarks/start.py`.",
+    "",
+]
+AFTER = [
+    "What limits it: of the seconds that `auto` takes to compile, LLVM has some two fifths; the rest is Numba itself, which is "
+    "Python, and takes about 4 ms for each of 130 parts and then for each of their instructions. Of what is left with kernels, "
+    "importing NumPy and Numba is two thirds.",
+    "",
+]
+
+
+def make(out: Path, folder: Path) -> str:
+    """Return the text after the heading."""
+    return "\n".join([*BEFORE, *pages.markdown(list(make_table(REPEATS))), *AFTER])
+
+
+if __name__ == "__main__":
+    pages.run(__doc__, HEADING, "build/start", make)
