@@ -229,12 +229,11 @@ def frontier(
     gap = positive(gap, "gap")
     points = integer(points, "points")
     search = Search(costs, domain, movement, 0.1 * gap, iterations, limits)
-    saved = search.vertices[0].hitting - search.vertices[-1].hitting
-    search.problem.size = saved  # Errors on the curve count relative to this.
+    search.problem.size = search.saved  # Errors on the curve count relative to this.
     while len(search.solved) < points:
         chords = search.chords()
         errors = [search.error(i) for i in chords]
-        if not chords or max(errors) <= gap * saved:
+        if not chords or max(errors) <= gap * search.saved:
             break
         search.split(chords[int(np.argmax(errors))])
     return Frontier(*search.corners(), *search.lines())
@@ -377,6 +376,11 @@ class Search:
         if self.problem.is_linear or not self.solved:
             return None
         return min(self.solved, key=lambda v: abs(np.log(v.weight + TINY) - np.log(weight + TINY))).point
+
+    @property
+    def saved(self) -> float:
+        """What the longest of the paths found saves compared with the shortest."""
+        return self.vertices[0].hitting - self.vertices[-1].hitting
 
     def chords(self) -> list[int]:
         """Return the chords whose slope has not been tried."""
