@@ -77,6 +77,7 @@ class Place:
         self.costs = made.costs
         self.u = np.asarray(made.comparator)
         self._optima: dict[tuple[str, float], float] = {}
+        self._moved: dict[str, float] = {}
 
     @property
     def size(self) -> int:
@@ -92,6 +93,12 @@ class Place:
     def fixed(self) -> float:
         """The cost of the best fixed point."""
         return best_fixed(self.costs, self.domain).cost
+
+    def find_moved(self, kind: str) -> float:
+        """Return the switching cost of the comparator at a price of 1."""
+        if kind not in self._moved:
+            self._moved[kind] = float(MOVEMENT_KINDS[kind]().paid(self.u).sum())
+        return self._moved[kind]
 
     def find_optimum(self, kind: str, weight: float) -> float:
         """Return a lower bound on the total cost of any sequence of points."""
@@ -179,9 +186,10 @@ def _gather(tasks: Sequence[Task], pool: ThreadPoolExecutor, most: int) -> Itera
 
 
 def _prepare(task: Task) -> Prepared:
-    """Make the sequence of a task; if that fails, all its runs do."""
+    """Make the sequence of a task with the costs of its comparator; if that fails, all its runs do."""
     try:
         place = Place(*task.sequence)
+        _ = place.hitting, place.find_moved(task.team.movement)
     except (Exception, SystemExit) as failed:
         return Prepared(task, None, fail_task(task, failed))
     return Prepared(task, place, TaskResult(task, place.costs.T, place.costs.dim))
@@ -305,7 +313,7 @@ def _compare(result: TaskResult, task: Task, place: Place) -> None:
     kind = task.team.movement
     weights = task.team.weights
     dynamic[:] = hitting - place.hitting
-    total[:] = dynamic + switching - weights * float(MOVEMENT_KINDS[kind]().paid(place.u).sum())
+    total[:] = dynamic + switching - weights * place.find_moved(kind)
     if not task.metrics:
         return
     for weight in np.unique(weights):
