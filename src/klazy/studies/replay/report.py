@@ -679,10 +679,8 @@ def _list_doubts(found: Report) -> list[str]:
         same = "All contenders paid the same: this game does not tell them apart."
         doubts.append(f"{same} Is the set the one you meant?")
     if found.setup.limits is not None:
-        doubts.append(
-            "All decisions are within the limits of their round, except for a baseline that was recorded. "
-            "Contenders were tuned without limits."
-        )
+        who = "All contenders are" if found.source.read_baseline is None else "All but the baseline are"
+        doubts.append(f"{who} within the limits of each round; they were tuned without them.")
     if found.scores_baseline:
         violations = found.setup.domain.violation(found.score(BASELINE).points)
         outside = float((violations > TOLERANCE).mean())
