@@ -29,7 +29,9 @@ settings.register_profile(
 settings.register_profile(
     "few", deadline=None, derandomize=True, max_examples=5, suppress_health_check=slow_ok
 )
-settings.register_profile("explore", deadline=None, max_examples=500, suppress_health_check=slow_ok)
+settings.register_profile(
+    "explore", deadline=None, max_examples=500, suppress_health_check=slow_ok
+)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeatable"))
 
 
@@ -41,7 +43,9 @@ def pytest_collection_modifyitems(items):
         if hasattr(item, "callspec") and item.get_closest_marker("xdist_group") is None:
             domain = item.callspec.params.get("domain")
             item.add_marker(
-                pytest.mark.xdist_group(item.originalname if domain is None else kernels_of(domain))
+                pytest.mark.xdist_group(
+                    item.originalname if domain is None else kernels_of(domain)
+                )
             )
 
 

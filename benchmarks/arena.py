@@ -131,7 +131,10 @@ def list_far(found: Arena) -> list[str]:
                 }
             )
     if not rows:
-        return [f"In no game does `auto` pay over {FAR:g} times what the best tuned contender pays.", ""]
+        return [
+            f"In no game does `auto` pay over {FAR:g} times what the best tuned contender pays.",
+            "",
+        ]
     return [
         f"Games in which `auto` pays over {FAR:g} times what the best tuned contender pays. Shares are of the spread:",
         "",
@@ -149,7 +152,9 @@ def rank_demands(found: Arena) -> list[str]:
         own = demands.restrict([game.entry for game in demands.games if game.entry[:2] == place])
         ratios = {row["contender"]: row for row in own.rank()}
         shown = {"demand": ", ".join(place), "games": str(len(own.games))}
-        shown |= {name: f"{ratios[name]['best_tuned']:.2f}" for name in SHOWN_DEMAND if name in ratios}
+        shown |= {
+            name: f"{ratios[name]['best_tuned']:.2f}" for name in SHOWN_DEMAND if name in ratios
+        }
         rows.append(shown | {"auto lost by 2 %": f"{ratios[NAME]['worse_by_2_%']:.0%}"})
     return markdown(rows)
 

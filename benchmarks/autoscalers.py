@@ -18,7 +18,14 @@ from pages import markdown, run
 
 HEADING = "## The HPA's rule beside the others"
 # A unit too few costs 5 a round, one too many 1, and so does changing the number by one.
-GAME = {"domain": "box", "costs": "pinball", "short": 5.0, "move_cost": 1.0, "upper": 60.0, "lower": 1.0}
+GAME = {
+    "domain": "box",
+    "costs": "pinball",
+    "short": 5.0,
+    "move_cost": 1.0,
+    "upper": 60.0,
+    "lower": 1.0,
+}
 BEFORE = [
     "What each rule pays on the second half of three traces, as a multiple of the certified optimum under the same limits. "
     "A unit too few costs 5 a round, one too many 1, and so does changing the number by one; decisions are whole numbers. "
@@ -69,7 +76,9 @@ def make_shop(seed: int) -> pl.DataFrame:
         length = int(rng.integers(8, 45))
         load[start : start + length] *= rng.uniform(1.3, 2.5)
     # The mean of a minute wanders, too.
-    wander = np.exp(0.1 * np.convolve(rng.normal(size=len(minutes)), np.ones(30) / np.sqrt(30.0), "same"))
+    wander = np.exp(
+        0.1 * np.convolve(rng.normal(size=len(minutes)), np.ones(30) / np.sqrt(30.0), "same")
+    )
     times = [datetime(2024, 1, 1) + timedelta(minutes=int(minute)) for minute in minutes]
     return pl.DataFrame({"time": times, "requests": rng.poisson(load * wander).astype(float)})
 
@@ -79,7 +88,9 @@ def list_traces() -> Iterator[Trace]:
     load = data.llm_requests(seconds=10).select("time", "requests")
     yield Trace("`llm_requests`, 10 s", load, 5.0, lead=3, up=4.0, down=2.0, step=":step=10s")
     flights = data.flights("scheduled", carriers=data.CARRIERS)
-    hours = flights.select("time", requests=flights.drop("time").sum_horizontal().cast(pl.Float64))
+    hours = flights.select(
+        "time", requests=flights.drop("time").sum_horizontal().cast(pl.Float64)
+    )
     yield Trace("`flights`, hours", hours, 3.0, lead=1, up=10.0, down=10.0)
     yield Trace("a shop, minutes", make_shop(SEED), 60.0, lead=3, up=4.0, down=2.0)
 

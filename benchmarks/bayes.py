@@ -55,7 +55,14 @@ def measure_pairs(found: Arena) -> str:
 def make(out: Path, page: Path) -> str:
     found = measure_limit()
     lines = [INTRODUCTION, "", TABLES.format(games=len(found.games)), ""]
-    lines += [*compare(found, "price"), *compare(found, "family"), measure_pairs(found), "", CAVEAT, ""]
+    lines += [
+        *compare(found, "price"),
+        *compare(found, "family"),
+        measure_pairs(found),
+        "",
+        CAVEAT,
+        "",
+    ]
     return "\n".join(lines)
 
 

@@ -15,6 +15,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -73,8 +74,18 @@ def noisy_phases(T: int, d: int) -> np.ndarray:
 
 def compiled_c(d: int, number: int, folder: str) -> ctypes.CDLL:
     target = f"{folder}/plain_{number}_{d}.so"
-    flags = ["-O3", "-march=native", "-shared", "-fPIC", f"-DD={d}", f"-DSET={number}", f"-DN={EXPERTS}"]
-    subprocess.run(["gcc", *flags, str(HERE / "plain_ensemble.c"), "-o", target, "-lm"], check=True)
+    flags = [
+        "-O3",
+        "-march=native",
+        "-shared",
+        "-fPIC",
+        f"-DD={d}",
+        f"-DSET={number}",
+        f"-DN={EXPERTS}",
+    ]
+    subprocess.run(
+        ["gcc", *flags, str(HERE / "plain_ensemble.c"), "-o", target, "-lm"], check=True
+    )
     library = ctypes.CDLL(target)
     address, whole, real = ctypes.c_void_p, ctypes.c_long, ctypes.c_double
     library.play.argtypes = [address, whole, address, whole, real, address, address]
@@ -113,10 +124,15 @@ def against_c(folder: str) -> list[str]:
 
                 def by_c(k=k, totals=totals, plain=plain, p=p, domain=domain, g=g, T=T) -> None:
                     x = domain.start.copy()
-                    plain.play(g.ctypes.data, T, p.ctypes.data, k, C, x.ctypes.data, totals.ctypes.data)
+                    plain.play(
+                        g.ctypes.data, T, p.ctypes.data, k, C, x.ctypes.data, totals.ctypes.data
+                    )
 
                 ratio, fastest = paired(
-                    lambda learner=learner, g=g: kl.run(learner, g, movement="l2", record="totals"), by_c
+                    lambda learner=learner, g=g: kl.run(
+                        learner, g, movement="l2", record="totals"
+                    ),
+                    by_c,
                 )
                 ours = kl.run(learner, g, movement="l2", record="totals").totals
                 np.testing.assert_allclose(ours, totals, rtol=1e-8)
@@ -143,11 +159,16 @@ def of_reluctance(folder: str) -> list[str]:
         ("box", kl.L1Movement()),
         ("simplex", kl.TVMovement()),
     ]
-    lines = ["| set | window | horizon | times C | ns per round | moves |", "|---|--:|--:|--:|--:|--:|"]
+    lines = [
+        "| set | window | horizon | times C | ns per round | moves |",
+        "|---|--:|--:|--:|--:|--:|",
+    ]
     for number, (name, movement) in enumerate(pairs):
         target = f"{folder}/prox_{number}.so"
         flags = ["-O3", "-march=native", "-shared", "-fPIC", f"-DD={d}", f"-DSET={number}"]
-        subprocess.run(["gcc", *flags, str(HERE / "plain_prox.c"), "-o", target, "-lm"], check=True)
+        subprocess.run(
+            ["gcc", *flags, str(HERE / "plain_prox.c"), "-o", target, "-lm"], check=True
+        )
         library = ctypes.CDLL(target)
         address, whole, real = ctypes.c_void_p, ctypes.c_long, ctypes.c_double
         library.play.argtypes = [address, whole, address, real, real, real, address, address]
@@ -171,8 +192,12 @@ def of_reluctance(folder: str) -> list[str]:
                     totals.ctypes.data,
                 )
 
-            ratio, fastest = paired(lambda learner=learner: kl.run(learner, g, record="totals"), by_c)
-            np.testing.assert_allclose(kl.run(learner, g, record="totals").totals, totals, rtol=1e-8)
+            ratio, fastest = paired(
+                lambda learner=learner: kl.run(learner, g, record="totals"), by_c
+            )
+            np.testing.assert_allclose(
+                kl.run(learner, g, record="totals").totals, totals, rtol=1e-8
+            )
             moves = float((kl.run(learner, g, record="costs").switching > 0.0).mean())
             cells = f"{mark(ratio, ratio <= 1.25)} | {fastest / len(g) * 1e9:.0f} | {moves:.1%}"
             lines.append(f"| {name} | {window:g} | {horizon:g} | {cells} |")
@@ -185,7 +210,12 @@ def numpy_ensemble(learner: kl.SAder, g: np.ndarray) -> tuple[float, float]:
     domain, log_prior, experts = learner.domain, np.asarray(learner.log_prior), learner.experts
     sigma, k = np.array([[e.sigma(1)] for e in experts]), np.array([e.k for e in experts])  # pyright: ignore
     points = np.tile(domain.start, (len(k), 1))
-    anchor, g_sum, moved, losses = points, np.zeros_like(points), np.zeros(len(k)), np.zeros(len(k))
+    anchor, g_sum, moved, losses = (
+        points,
+        np.zeros_like(points),
+        np.zeros(len(k)),
+        np.zeros(len(k)),
+    )
     x, hitting, switching, step = domain.start, 0.0, 0.0, 0.0
     for t, row in enumerate(g):
         hitting, switching = hitting + row @ x, switching + step
@@ -218,7 +248,11 @@ def of_ensembles(folder: str) -> list[str]:
             0.01,
             movement="l2",
         )
-        plain, p, log_prior = compiled_c(d, number, folder), domain.parameters(), np.array(learner.log_prior)
+        plain, p, log_prior = (
+            compiled_c(d, number, folder),
+            domain.parameters(),
+            np.array(learner.log_prior),
+        )
 
         def by_c(
             plain=plain, p=p, sigma=sigma, k=k, log_prior=log_prior, totals=totals, domain=domain
@@ -234,7 +268,9 @@ def of_ensembles(folder: str) -> list[str]:
         np.testing.assert_allclose(
             numpy_ensemble(learner, g[:few]), kl.run(learner, g[:few]).totals, rtol=1e-8
         )
-        slower, _ = paired(lambda learner=learner: numpy_ensemble(learner, g[:few]), ours, repeats=9)
+        slower, _ = paired(
+            lambda learner=learner: numpy_ensemble(learner, g[:few]), ours, repeats=9
+        )
         cells = f"{ratio:.2f} | {slower * T / few:.0f} | {best / T * 1e9:.0f}"
         lines.append(f"| {name} | {cells} |")
         print(lines[-1], file=sys.stderr, flush=True)
@@ -248,7 +284,10 @@ def mark(value: float, is_reached: bool) -> str:
 
 def of_auto() -> list[str]:
     """What a round of auto takes, in ``run`` and as an ``Agent.update``, without and with a season, and by dimension."""
-    lines = ["| set | d | costs | us a round in `run` | us an `Agent.update` |", "|---|--:|---|--:|--:|"]
+    lines = [
+        "| set | d | costs | us a round in `run` | us an `Agent.update` |",
+        "|---|--:|---|--:|--:|",
+    ]
     places: list[tuple[str, kl.types.Movement]] = [
         ("l2 ball", kl.L2Movement()),
         ("box", kl.L1Movement()),
@@ -258,11 +297,14 @@ def of_auto() -> list[str]:
     cases += [("simplex", kl.TVMovement(), 50, 2000), ("simplex", kl.TVMovement(), 1000, 200)]
     for name, movement, d, T in cases:
         noise = noisy_phases(T, d)
-        waves = noise + np.sin(2.0 * np.pi * (np.arange(T)[:, None] / 24.0 + np.linspace(0.0, 1.0, d)))
+        waves = noise + np.sin(
+            2.0 * np.pi * (np.arange(T)[:, None] / 24.0 + np.linspace(0.0, 1.0, d))
+        )
         learner = kl.auto(SETS[name](d), movement)
         for what, g in (("noisy phases", noise), ("a season of 24 rounds", waves)):
             whole = min(
-                seconds(lambda g=g, learner=learner: kl.run(learner, g, record="totals")) for _ in range(5)
+                seconds(lambda g=g, learner=learner: kl.run(learner, g, record="totals"))
+                for _ in range(5)
             )
             agent = kl.Agent(learner)
             rows = list(g[: min(T, 2000)])
@@ -293,7 +335,9 @@ def of_every_pair() -> list[str]:
     movements = ("l2", "l1", "tv", "fee", "squared")
     T = 5000
     noise = noisy_phases(T, 5)
-    waves = noise + np.sin(2.0 * np.pi * (np.arange(T)[:, None] / 24.0 + np.linspace(0.0, 1.0, 5)))
+    waves = noise + np.sin(
+        2.0 * np.pi * (np.arange(T)[:, None] / 24.0 + np.linspace(0.0, 1.0, 5))
+    )
     costs: dict[str, Callable[[np.ndarray], kl.types.Costs]] = {
         "linear": kl.contrib.LinearCosts,
         "quadratic": lambda rows: kl.QuadraticCosts(0.5 + 0.4 * rows),
@@ -309,10 +353,15 @@ def of_every_pair() -> list[str]:
                 played = make(rows)
                 learner = kl.auto(domain, movement, played)
                 kl.run(learner, played, engine="compiled", record="totals")
-                calls = [seconds(lambda a=learner, b=played: kl.run(a, b, record="totals")) for _ in range(5)]
+                calls = [
+                    seconds(lambda a=learner, b=played: kl.run(a, b, record="totals"))
+                    for _ in range(5)
+                ]
                 times.append(min(calls) / T * 1e6)
             worst = max(times)
-            cells.append(f"{times[0]:.1f}, {times[1]:.1f}" + ("" if worst <= 12.0 else " (missed)"))
+            cells.append(
+                f"{times[0]:.1f}, {times[1]:.1f}" + ("" if worst <= 12.0 else " (missed)")
+            )
         lines.append(f"| {place} | {movement} | " + " | ".join(cells) + " |")
         print(lines[-1], file=sys.stderr, flush=True)
     return lines
@@ -331,7 +380,9 @@ def against_step() -> list[str]:
             for row in g:
                 state = learner.step(state, row)
 
-        ratio, _ = paired(by_step, lambda learner=learner: kl.run(learner, long, record="totals"), repeats=7)
+        ratio, _ = paired(
+            by_step, lambda learner=learner: kl.run(learner, long, record="totals"), repeats=7
+        )
         lines.append(
             f"| whole sequence, `run` against a loop over `step` | {name} | {ratio * len(long) / len(g):.0f} |"
         )
@@ -342,7 +393,9 @@ def against_step() -> list[str]:
                 agent.update(row)
 
         ratio, _ = paired(by_step, by_agent)
-        lines.append(f"| `Agent.update`, validation included, against `step` | {name} | {ratio:.1f} |")
+        lines.append(
+            f"| `Agent.update`, validation included, against `step` | {name} | {ratio:.1f} |"
+        )
     return lines
 
 
@@ -370,10 +423,13 @@ def in_batches() -> list[str]:
             for c in np.geomspace(1, 1000, 25)
             for k in range(1, 1001, 25)
         ]
-        batch, many = (lambda: kl.run_batch(grid, g)), (lambda: kl.run_many(grid, g, record="totals"))  # noqa: B023
+        batch = partial(kl.run_batch, grid, g)
+        many = partial(kl.run_many, grid, g, record="totals")
         against, best = paired(many, batch, 5)[0], paired(batch, batch, 3)[1]
-        cores = paired(lambda: kl.run_batch(grid, g, jobs=1), batch, 5)[0]  # noqa: B023
-        lines.append(f"| {name} | {against:.2f} | {cores:.2f} | {len(grid) * len(g) / best / 1e6:.0f} |")
+        cores = paired(partial(kl.run_batch, grid, g, jobs=1), batch, 5)[0]
+        lines.append(
+            f"| {name} | {against:.2f} | {cores:.2f} | {len(grid) * len(g) / best / 1e6:.0f} |"
+        )
     return lines
 
 
@@ -425,7 +481,9 @@ def in_store(sweep: Callable[[], object]) -> float:
 
 def child(script: str, **environment: str) -> str:
     """What a fresh Python prints."""
-    env = {key: value for key, value in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"} | environment
+    env = {
+        key: value for key, value in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"
+    } | environment
     return subprocess.run(
         [sys.executable, "-c", script], env=env, check=True, capture_output=True, text=True
     ).stdout
@@ -469,7 +527,11 @@ def machine() -> str:
     ).stdout.splitlines()[0]
     cpu = Path("/proc/cpuinfo")
     models = (
-        [line.split(":")[1].strip() for line in cpu.read_text().splitlines() if "model name" in line]
+        [
+            line.split(":")[1].strip()
+            for line in cpu.read_text().splitlines()
+            if "model name" in line
+        ]
         if cpu.exists()
         else []
     )

@@ -53,7 +53,9 @@ class Counter:
 
     def report(self, name: str) -> None:
         """Print what was counted."""
-        changes = sum(here != there for here, there in zip(self.files, self.files[1:], strict=False))
+        changes = sum(
+            here != there for here, there in zip(self.files, self.files[1:], strict=False)
+        )
         print(f"| {name} | {len(self.files)} | {changes} | {len(set(self.files))} |")
 
 
@@ -74,7 +76,11 @@ async def post(counter: Counter, file: Path) -> None:
 
     transport = httpx.ASGITransport(serve)
     async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as client:
-        about = {"learner": LEARNER.to_dict(), "costs": kl.Linear().to_dict(), "columns": list(ROW)}
+        about = {
+            "learner": LEARNER.to_dict(),
+            "costs": kl.Linear().to_dict(),
+            "columns": list(ROW),
+        }
         (await client.put("/agents/eu", json=about)).raise_for_status()
 
         def send() -> Awaitable[httpx.Response]:
@@ -112,7 +118,11 @@ def main_table() -> None:
         given: dict[str, Any] = {"costs": kl.Linear(), "columns": list(ROW)}
         with kl.Agent.open(folder / "a.db", LEARNER, **given) as agent:
             count(counter, "Agent.observe(row) in a store", lambda: agent.observe(ROW))
-            count(counter, "Agent.update(g) in a store", lambda: agent.update([1.0, 2.0], gradient=True))
+            count(
+                counter,
+                "Agent.update(g) in a store",
+                lambda: agent.update([1.0, 2.0], gradient=True),
+            )
 
         kl.Agent.open(folder / "c.db", LEARNER).close()
         with contextlib.ExitStack() as opened:

@@ -53,18 +53,22 @@ def play(folder: Path) -> tuple[list[float], list[float]]:
     """Return the load of the second week, as Prometheus has it, and what klazy was ready for."""
     begin = int(time.time()) // 3600 * 3600 - (HOURS - 1) * 3600
     server = PrometheusServer(folder / "prometheus")
-    server.backfill({"flights": [(begin + 3600 * i, load) for i, load in enumerate(count_flights())]})
+    server.backfill(
+        {"flights": [(begin + 3600 * i, load) for i, load in enumerate(count_flights())]}
+    )
     klazy = [sys.executable, "-m", "klazy"]
     with server:
         source = ["--prometheus", server.url, "--query", "flights", "--step", "1h"]
         make = [*klazy, "replay", *source, "--since", "15d", *GAME, "--emit", "agent.json"]
         print(
-            subprocess.run(make, cwd=folder, check=True, capture_output=True, text=True).stdout.splitlines()[
-                0
-            ]
+            subprocess.run(
+                make, cwd=folder, check=True, capture_output=True, text=True
+            ).stdout.splitlines()[0]
         )
         live = [*klazy, "live", "agent.json", *source, "--once", "--first"]
-        played = subprocess.run(live, cwd=folder, check=True, capture_output=True, text=True).stdout
+        played = subprocess.run(
+            live, cwd=folder, check=True, capture_output=True, text=True
+        ).stdout
         decisions = [float(row["value"]) for row in csv.DictReader(played.splitlines())]
         frame = read_frame(Prometheus(server.url, ["flights"], 3600.0), begin - 1.0)
     # A decision is for the row after it, so that the last one waits for its row.
@@ -79,7 +83,9 @@ def draw(load: list[float], ready: list[float]) -> "Figure":
     days = [hour / 24.0 for hour in range(len(load))]
     ax.fill_between(days, load, color=OTHERS, alpha=0.5, step="post", linewidth=0.0)
     ax.plot(days, ready, color=BLUE, linewidth=1.4, drawstyle="steps-post")
-    ax.text(0.1, 96.0, "flights that left, from Prometheus", color=GREY, fontsize=POINTS, va="top")
+    ax.text(
+        0.1, 96.0, "flights that left, from Prometheus", color=GREY, fontsize=POINTS, va="top"
+    )
     ax.text(
         6.9,
         96.0,

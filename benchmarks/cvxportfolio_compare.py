@@ -28,8 +28,12 @@ CASH = "cash"
 def simulate(returns: pd.DataFrame, policy: Any) -> float:
     """What 1 became in cvxportfolio."""
     never = pd.Timedelta(days=0)
-    data = cvx.UserProvidedMarketData(returns=returns.assign(**{CASH: 0.0}), cash_key=CASH, min_history=never)
-    simulator = cvx.MarketSimulator(market_data=data, costs=[cvx.TransactionCost(a=SIDE)], cash_key=CASH)
+    data = cvx.UserProvidedMarketData(
+        returns=returns.assign(**{CASH: 0.0}), cash_key=CASH, min_history=never
+    )
+    simulator = cvx.MarketSimulator(
+        market_data=data, costs=[cvx.TransactionCost(a=SIDE)], cash_key=CASH
+    )
     return simulator.backtest(policy, initial_value=CAPITAL).v.iloc[-1] / CAPITAL
 
 

@@ -119,10 +119,13 @@ def measure(store: Path) -> list[dict[str, Any]]:
         start = time.monotonic()
         while page.inner_text("#reading"):
             page.wait_for_timeout(200)
-        print(f"All of its rounds were read {time.monotonic() - start:.0f} s after the first call.")
+        print(
+            f"All of its rounds were read {time.monotonic() - start:.0f} s after the first call."
+        )
         print()
         rows += [
-            time_page(page, f"{agent}?range={span}", f"agent, {span}") for span in ("1h", "1d", "30d", "all")
+            time_page(page, f"{agent}?range={span}", f"agent, {span}")
+            for span in ("1h", "1d", "30d", "all")
         ]
         rows.append(time_page(page, home, "list, the first call after a start", 1))
         rows.append(time_page(page, home, "list"))
@@ -143,7 +146,9 @@ def main() -> None:
         store = given.store or Path(folder) / "decisions.db"
         if not store.exists():
             make_store(store, given.rounds, given.agents)
-        print(f"Milliseconds, the median of {CALLS} calls. One agent has {given.rounds:,} rounds.")
+        print(
+            f"Milliseconds, the median of {CALLS} calls. One agent has {given.rounds:,} rounds."
+        )
         print(f"The list has {given.agents + 1:,} agents.")
         print("\n".join(markdown(measure(store))))
 

@@ -23,7 +23,11 @@ import numpy as np
 import klazy as kl
 
 D = 5
-BURST = {"memory": 20_000, "batch": 20_000, "always": 100}  # rounds: tens to hundreds of milliseconds
+BURST = {
+    "memory": 20_000,
+    "batch": 20_000,
+    "always": 100,
+}  # rounds: tens to hundreds of milliseconds
 GUARDS = kl.Guards(per_round=0.05, movement=kl.L1Movement())
 LEARNER = kl.KLazyGD(kl.L2Ball(D), kl.Sqrt(60), k=65)
 HISTORY = 1_000_000  # rounds before an agent is opened
@@ -58,11 +62,16 @@ def insert_bare(path: Path, synchronous: str) -> Callable[[np.ndarray], object]:
     base = sqlite3.connect(path, isolation_level=None)
     base.execute("PRAGMA journal_mode = WAL")
     base.execute(f"PRAGMA synchronous = {synchronous}")
-    base.execute("CREATE TABLE rows (key INTEGER PRIMARY KEY, at REAL, g BLOB, x BLOB, cost REAL)")
+    base.execute(
+        "CREATE TABLE rows (key INTEGER PRIMARY KEY, at REAL, g BLOB, x BLOB, cost REAL)"
+    )
 
     def insert(row: np.ndarray) -> None:
         data = row.tobytes()
-        base.execute("INSERT INTO rows (at, g, x, cost) VALUES (?, ?, ?, ?)", (time.time(), data, data, 1.0))
+        base.execute(
+            "INSERT INTO rows (at, g, x, cost) VALUES (?, ?, ?, ?)",
+            (time.time(), data, data, 1.0),
+        )
 
     return insert
 
@@ -110,7 +119,10 @@ def updates(repeats: int = 9, against: Path | None = None) -> list[str]:
     rng = np.random.default_rng(0)
     with tempfile.TemporaryDirectory(dir=Path(__file__).parent) as name:
         folder = Path(name)
-        agents = {"memory": kl.Agent(LEARNER), "memory, guarded": kl.Agent(LEARNER, guards=GUARDS)}
+        agents = {
+            "memory": kl.Agent(LEARNER),
+            "memory, guarded": kl.Agent(LEARNER, guards=GUARDS),
+        }
         agents |= open_agents(folder)
         for sync in ("batch", "always"):
             file = folder / f"{sync}-alone.db"
@@ -126,7 +138,12 @@ def updates(repeats: int = 9, against: Path | None = None) -> list[str]:
             for key, call in calls.items():
                 rounds = BURST[key.split(",")[0]]
                 times[key].append(per_round(call, rng.normal(size=(rounds, D))))
-                if other is not None and key in ("batch", "batch, guarded", "always", "always, guarded"):
+                if other is not None and key in (
+                    "batch",
+                    "batch, guarded",
+                    "always",
+                    "always, guarded",
+                ):
                     times.setdefault(f"{key}, other", []).append(other.burst(key, rounds))
         for agent in agents.values():
             agent.close()
@@ -210,7 +227,9 @@ def _stored_fleet(g: np.ndarray, calls: int = 5) -> float:
     names = [str(i) for i in range(len(g))]
     ratios = []
     with tempfile.TemporaryDirectory(dir=Path(__file__).parent) as name, ExitStack() as opened:
-        fleet = opened.enter_context(kl.Fleet.open(Path(name) / "fleet.db", LEARNER, names, sync="batch"))
+        fleet = opened.enter_context(
+            kl.Fleet.open(Path(name) / "fleet.db", LEARNER, names, sync="batch")
+        )
         agents = []
         for each in names:
             agent = kl.Agent.open(Path(name) / "loop.db", LEARNER, name=each, sync="batch")

@@ -30,8 +30,12 @@ def cases() -> dict[str, Scenario]:
     }
 
 
-def regrets(learners: Sequence[kl.types.Learner], scenario: Scenario, weight: float) -> list[float]:
-    traces = kl.run_many(learners, scenario.costs, movement=kl.L2Movement(weight), record="totals")
+def regrets(
+    learners: Sequence[kl.types.Learner], scenario: Scenario, weight: float
+) -> list[float]:
+    traces = kl.run_many(
+        learners, scenario.costs, movement=kl.L2Movement(weight), record="totals"
+    )
     return [kl.regret(trace, scenario.comparator).total for trace in traces]
 
 
@@ -40,9 +44,13 @@ def in_hindsight(scenario: Scenario, weight: float) -> dict[str, tuple[float, st
     domain = scenario.domain
     kinds = {
         "GD": {"": partial(kl.GD, domain)},
-        "k-lazyGD": {f"k={k}, ": partial(lambda s, k: kl.KLazyGD(domain, s, k=k), k=k) for k in SLACKS},
+        "k-lazyGD": {
+            f"k={k}, ": partial(lambda s, k: kl.KLazyGD(domain, s, k=k), k=k) for k in SLACKS
+        },
         "Decay": {
-            f"m={k}, ": partial(lambda s, k: kl.MemoryGD(domain, s, memory=kl.memories.Decay(k)), k=k)
+            f"m={k}, ": partial(
+                lambda s, k: kl.MemoryGD(domain, s, memory=kl.memories.Decay(k)), k=k
+            )
             for k in SLACKS
         },
     }
@@ -63,14 +71,15 @@ def ensembles(scenario: Scenario, weight: float) -> dict[str, dict[str, float]]:
         float(np.linalg.norm(scenario.costs.arrays()[0], axis=1).max()),
     )
     experts = kl.contrib.ensemble_auto(domain, kl.L2Movement(weight)).experts
-    rates = {rule: kl.theory.meta_rate(rule, T, G, domain.reach(), weight) for rule in RATES[:-1]} | {
-        "self-tuned": "self-tuned"
-    }
+    rates = {
+        rule: kl.theory.meta_rate(rule, T, G, domain.reach(), weight) for rule in RATES[:-1]
+    } | {"self-tuned": "self-tuned"}
     made = {
         "SAder": [kl.sader(domain, T, G, weight, beta=rule) for rule in rates],
         "SAder-k": [kl.sader_k(domain, T, G, weight, beta=rule) for rule in rates],
         "ensemble_auto": [
-            kl.SAder(experts, beta, "uniform", movement=kl.L2Movement(weight)) for beta in rates.values()
+            kl.SAder(experts, beta, "uniform", movement=kl.L2Movement(weight))
+            for beta in rates.values()
         ],
     }
     return {
@@ -91,10 +100,15 @@ def tables() -> str:
                 f"| {kind} | " + " | ".join(f"{row[rule]:.1f}" for rule in RATES) + " |"
                 for kind, row in found.items()
             ]
-            best = "; ".join(f"{kind} {value:.1f} ({which})" for kind, (value, which) in tuned.items())
+            best = "; ".join(
+                f"{kind} {value:.1f} ({which})" for kind, (value, which) in tuned.items()
+            )
             lines += ["", f"Tuned in hindsight: {best}.", ""]
             rival = min(min(found["SAder"].values()), min(found["SAder-k"].values()))
-            ours, hindsight = found["ensemble_auto"]["self-tuned"], min(value for value, _ in tuned.values())
+            ours, hindsight = (
+                found["ensemble_auto"]["self-tuned"],
+                min(value for value, _ in tuned.values()),
+            )
             cells = (
                 name,
                 f"{weight:g}",
@@ -105,11 +119,15 @@ def tables() -> str:
                 (ours - hindsight) / abs(hindsight),
             )
             gaps.append((ours - rival) / abs(rival))
-            verdicts.append("| {} | {} | {:.1f} | {:.1f} | {:+.1%} | {:.1f} | {:+.1%} |".format(*cells))
+            verdicts.append(
+                "| {} | {} | {:.1f} | {:.1f} | {:+.1%} | {:.1f} | {:+.1%} |".format(*cells)
+            )
     head = "| case | lambda | ensemble_auto | best of SAder(-k), any rule | ensemble_auto against it | best tuned in hindsight "
     head += "| ensemble_auto against it |"
     ahead = sum(gap <= 0 for gap in gaps)
-    verdict = "`ensemble_auto` is ahead of the better of SAder and SAder-k, each at its best rule, "
+    verdict = (
+        "`ensemble_auto` is ahead of the better of SAder and SAder-k, each at its best rule, "
+    )
     verdict += f"on {ahead} of {len(gaps)} cases, "
     verdict += f"and at worst {max(gaps):.1%} behind."
     return "\n".join([verdict, "", head, "|---|--:|--:|--:|--:|--:|--:|", *verdicts, "", *lines])
@@ -121,7 +139,9 @@ if __name__ == "__main__":
         "--write", type=Path, help=f"put the tables into this file, after its heading {HEADING!r}"
     )
     options = arguments.parse_args()
-    before, heading, _ = options.write.read_text().partition(HEADING) if options.write else ("", HEADING, "")
+    before, heading, _ = (
+        options.write.read_text().partition(HEADING) if options.write else ("", HEADING, "")
+    )
     if not heading:
         raise SystemExit(f"{options.write} has no heading {HEADING!r}.")
     text = tables()

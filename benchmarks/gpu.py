@@ -47,7 +47,13 @@ SETS: list[kl.types.ConvexSet] = [
     kl.L1Ball(64, 3.0),
     kl.Simplex(33),
 ]
-SCHEDULES = [kl.Constant(1.7), kl.Sqrt(9.0), kl.Sqrt(0.3, 4.5), kl.Doubling(2.0), kl.ScaleFree(2.0)]
+SCHEDULES = [
+    kl.Constant(1.7),
+    kl.Sqrt(9.0),
+    kl.Sqrt(0.3, 4.5),
+    kl.Doubling(2.0),
+    kl.ScaleFree(2.0),
+]
 MEMORIES = [
     kl.memories.Forget(),
     kl.memories.Full(),
@@ -69,7 +75,9 @@ def list_makers() -> dict[str, Any]:
         "Patient": lambda domain, sigma: kl.contrib.Patient(domain, sigma, move_cost=0.4),
     }
     for memory in MEMORIES:
-        makers[repr(memory)] = lambda domain, sigma, memory=memory: kl.MemoryGD(domain, sigma, memory=memory)
+        makers[repr(memory)] = lambda domain, sigma, memory=memory: kl.MemoryGD(
+            domain, sigma, memory=memory
+        )
     return makers
 
 
@@ -153,7 +161,8 @@ def print_rates() -> None:
         cases.append((f"k-lazyGD, sqrt sigma, {name}", aim, lazy))
     ball = kl.L2Ball(D)
     decays = [
-        kl.MemoryGD(ball, kl.ScaleFree(c), memory=kl.memories.Decay(float(k))) for k, c in list_slacks()
+        kl.MemoryGD(ball, kl.ScaleFree(c), memory=kl.memories.Decay(float(k)))
+        for k, c in list_slacks()
     ]
     cases.append(("Decay, scale-free sigma, l2 ball", 5e10, decays))
     print(
@@ -191,7 +200,9 @@ def measure_ensembles(learner: Any, g: np.ndarray, sample: int) -> tuple[float, 
     start = time.perf_counter()
     few = kl.run_batch(learners[:sample], g[:sample], jobs=2)
     on_cpu = sample * T / (time.perf_counter() - start)
-    apart = np.abs(batch.cost[:sample] - few.cost) / np.maximum(1.0, np.abs(few.hitting) + few.switching)
+    apart = np.abs(batch.cost[:sample] - few.cost) / np.maximum(
+        1.0, np.abs(few.hitting) + few.switching
+    )
     return on_gpu, on_cpu, float(apart.max())
 
 
@@ -216,7 +227,10 @@ def print_ensembles(seeds: int = 4096, T: int = 10_000, sample: int = 64) -> Non
         row = f"| {name} | {len(learner.experts)} | {on_gpu:.2e} | {on_cpu:.2e} | {on_gpu / on_cpu:.0f} | {apart:.1e} |"
         print(row, flush=True)
         if name.startswith("auto"):
-            REACHED[f"{name}, times two cores of this machine"] = ("100", f"{on_gpu / on_cpu:.0f}")
+            REACHED[f"{name}, times two cores of this machine"] = (
+                "100",
+                f"{on_gpu / on_cpu:.0f}",
+            )
     print()
 
 
@@ -271,7 +285,9 @@ def print_parts(seeds: int = 4096, T: int = 10_000) -> None:
         "32 of its experts, one warp": (kl.contrib.Leader(warp, movement), g),
         "auto, simplex": (kl.auto(kl.Simplex(D), kl.TVMovement(1.0)), g),
     }
-    print(f"Where the time goes: {seeds} sequences to sums, without what `run_batch` does before and after.")
+    print(
+        f"Where the time goes: {seeds} sequences to sums, without what `run_batch` does before and after."
+    )
     print(f"To send the sequences alone takes {1e3 * time_copies(g):.0f} ms.\n")
     print("| learner | ms | rounds/s | threads | registers | local bytes | own memory, bytes |")
     print("|---|--:|--:|--:|--:|--:|--:|")
@@ -283,7 +299,10 @@ def print_parts(seeds: int = 4096, T: int = 10_000) -> None:
             about.append(max(found.values()) if isinstance(found, dict) else found)
         about.append(8 * (launch.own or 0))
         columns = " | ".join(str(number) for number in about)
-        print(f"| {name} | {1e3 * seconds:.0f} | {seeds * T / seconds:.2e} | {columns} |", flush=True)
+        print(
+            f"| {name} | {1e3 * seconds:.0f} | {seeds * T / seconds:.2e} | {columns} |",
+            flush=True,
+        )
 
 
 STUDY = """
@@ -311,7 +330,9 @@ def play_study(place: str, seeds: int, folder: str) -> dict[str, Any]:
     return json.loads(done.stdout) | {"whole": time.perf_counter() - start}
 
 
-def write_study(seeds: int, folder: str, length: int = 1000, scales: int = 25, slacks: int = 40) -> Path:
+def write_study(
+    seeds: int, folder: str, length: int = 1000, scales: int = 25, slacks: int = 40
+) -> Path:
     """Write a study with ``scales`` values of c and ``slacks`` values of k on sequences of ten phases."""
     file = Path(folder, "study.toml")
     values = list(range(1, slacks + 1))
@@ -419,7 +440,9 @@ def print_large(seeds: int, learners: int = 100) -> None:
         share = found["wall"] / max(found["kernels"], 1e-9)
         row = f"| {found['runs']:,} | {10 * length:,} | {found['wall']:.1f} | {found['kernels']:.1f} | {share:.2f} |"
         print(f"{row} {found['cells']:.1f} | {found['peak']:.2f} |", flush=True)
-        REACHED[f"sweep of {found['runs']:,} runs, T = {10 * length:,}, wall time over the kernels' own"] = (
+        REACHED[
+            f"sweep of {found['runs']:,} runs, T = {10 * length:,}, wall time over the kernels' own"
+        ] = (
             "1.5",
             f"{share:.2f}",
         )
@@ -459,7 +482,9 @@ def print_host(seeds: int) -> None:
     runs = found.runs
     wall = 1e6 * min(walls) / runs
     work = 1e6 * min(works) / runs
-    print(f"A sweep of {runs:,} runs whose rounds cost nothing, rows written, the best of three on")
+    print(
+        f"A sweep of {runs:,} runs whose rounds cost nothing, rows written, the best of three on"
+    )
     print(
         f"{os.cpu_count()} cores: {wall:.1f} microseconds a run, {work:.1f} of a processor. At most {peak:.2f} GB of memory."
     )
@@ -487,9 +512,12 @@ def print_sweeps(seeds: int) -> None:
             times[place] = found["whole"]
             rate = found["runs"] * 10_000 / found["whole"]
             print(
-                f"| {found['device']} | {found['runs']:,} | {found['whole']:.1f} | {rate:.2e} |", flush=True
+                f"| {found['device']} | {found['runs']:,} | {found['whole']:.1f} | {rate:.2e} |",
+                flush=True,
             )
-    print(f"\nThe GPU is {times['cpu'] / times['cuda']:.1f} times as fast from end to end; the aim was 20.")
+    print(
+        f"\nThe GPU is {times['cpu'] / times['cuda']:.1f} times as fast from end to end; the aim was 20."
+    )
     for place in times:
         print(
             f"On {place} the command takes {started[place]:.1f} s for two seeds, {compiled[place]:.1f} s with compilation."
@@ -505,7 +533,9 @@ def main() -> None:
     parser.add_argument(
         "--everything", action="store_true", help="compare every cell with step, not a choice"
     )
-    parser.add_argument("--seeds", type=int, default=1000, help="of the sweep, a thousand runs each")
+    parser.add_argument(
+        "--seeds", type=int, default=1000, help="of the sweep, a thousand runs each"
+    )
     options = parser.parse_args()
     parts = options.only or (AIMED if options.aims else PARTS)
     if "host" in parts:

@@ -18,7 +18,10 @@ NAME = "auto"
 
 def write_schema() -> str:
     """The JSON schema of results files."""
-    schema = {"$schema": "https://json-schema.org/draft/2020-12/schema", **Submission.model_json_schema()}
+    schema = {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        **Submission.model_json_schema(),
+    }
     return json.dumps(schema, indent=1) + "\n"
 
 
@@ -45,7 +48,9 @@ def list_rows(files: dict[str, Submission]) -> list[dict[str, str]]:
                 "best tuned = 1": f"{row['best_tuned']:.3f}",
                 "picked = 1": f"{row['picked']:.3f}",
                 "lost by 2 %": f"{row['worse_by_2_%']:.0%}",
-                f"{NAME} in these games": "" if None in beside else f"{average_ratios(np.array(beside)):.3f}",
+                f"{NAME} in these games": ""
+                if None in beside
+                else f"{average_ratios(np.array(beside)):.3f}",
                 "file": f"`{name}`",
             }
             rows.append((suite, row["best_tuned"], shown))

@@ -52,7 +52,9 @@ print(json.dumps([seconds, cost, detail, memory("VmHWM") - before]))
 
 
 def _contender(name: str) -> list[float]:
-    ran = subprocess.run([sys.executable, "-c", SCRIPT, name], check=True, capture_output=True, text=True)
+    ran = subprocess.run(
+        [sys.executable, "-c", SCRIPT, name], check=True, capture_output=True, text=True
+    )
     return json.loads(ran.stdout.splitlines()[-1])
 
 
@@ -80,7 +82,8 @@ def in_loops(g: np.ndarray, weight: float) -> tuple[float, list[int]]:
         cheapest.append(values.index(least))
         stays.append([value <= enter for value in values])
         values = [
-            cost + (value if value <= enter else enter) for cost, value in zip(row, values, strict=True)
+            cost + (value if value <= enter else enter)
+            for cost, value in zip(row, values, strict=True)
         ]
     at = values.index(min(values))
     played = [at]

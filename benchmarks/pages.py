@@ -10,10 +10,16 @@ from typing import Any
 def markdown(rows: list[dict[str, Any]]) -> list[str]:
     """Rows as the lines of a table; nothing where there is None."""
     head = "| " + " | ".join(name.replace("_", " ") for name in rows[0]) + " |"
-    words = (isinstance(value, str) and not re.fullmatch(r"[-+.e\d]+", value) for value in rows[0].values())
+    words = (
+        isinstance(value, str) and not re.fullmatch(r"[-+.e\d]+", value)
+        for value in rows[0].values()
+    )
     sides = "|" + "|".join("---" if word else "--:" for word in words) + "|"
     texts = [
-        [f"{v:.6g}" if isinstance(v, float) else "" if v is None else str(v) for v in row.values()]
+        [
+            f"{v:.6g}" if isinstance(v, float) else "" if v is None else str(v)
+            for v in row.values()
+        ]
         for row in rows
     ]
     return [head, sides, *("| " + " | ".join(text) + " |" for text in texts), ""]

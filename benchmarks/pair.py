@@ -203,7 +203,9 @@ def register_variants() -> None:
         "ScaleFree": lambda kl, domain: kl.KLazyGD(domain, kl.ScaleFree(domain.diameter), k=65),
     }
     movements: dict[str, Callable[[Any], Any]] = {
-        "WeightedL2Movement": lambda kl: kl.contrib.WeightedL2Movement(scale=np.linspace(0.5, 2.0, 5)),
+        "WeightedL2Movement": lambda kl: kl.contrib.WeightedL2Movement(
+            scale=np.linspace(0.5, 2.0, 5)
+        ),
         "TVMovement": lambda kl: kl.TVMovement(2.0),
         "SwitchFee": lambda kl: kl.contrib.SwitchFee(0.1),
     }
@@ -510,7 +512,9 @@ def name_missing(errors: tuple[str | None, str | None]) -> str:
     return f"not in OLD: {old}" if old else f"not in NEW: {new}"
 
 
-def measure_all(old: Tree, new: Tree, cells: list[str], repeats: int, limit: float) -> Iterator[Result]:
+def measure_all(
+    old: Tree, new: Tree, cells: list[str], repeats: int, limit: float
+) -> Iterator[Result]:
     """Measure cell by cell, those above the limit twice."""
     cores = list_cores()
     last = cores[-1:]
@@ -547,7 +551,9 @@ def read_options() -> argparse.Namespace:
     )
     parser.add_argument("old", metavar="OLD", help="a commit or a checkout")
     parser.add_argument("--new", help="a commit or a checkout; else the working tree")
-    parser.add_argument("--only", default="", help="cells whose names hold this text; d=5 is not d=50")
+    parser.add_argument(
+        "--only", default="", help="cells whose names hold this text; d=5 is not d=50"
+    )
     parser.add_argument("--repeats", type=int, default=REPEATS, help="pairs per cell")
     parser.add_argument("--limit", type=float, default=LIMIT, help="of new / old")
     parser.add_argument("--json", type=Path, help="also write the results there")

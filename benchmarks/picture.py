@@ -62,7 +62,9 @@ def draw(report: "Report", *, is_wide: bool = False) -> "Figure":
     above.text(34.2, 36.0, "requests that came", color=GREY, fontsize=POINTS - 1, ha="center")
     for name, (label, colour) in SHOWN.items():
         score = report.score(name)
-        above.plot(minutes, score.points[:, 0], color=colour, linewidth=1.6, drawstyle="steps-post")
+        above.plot(
+            minutes, score.points[:, 0], color=colour, linewidth=1.6, drawstyle="steps-post"
+        )
         below.plot(minutes, score.curve, color=colour, linewidth=1.8)
         below.text(58.0, PLACES[name], f"{label}: paid {score.cost:.0f}", ha="right", color=colour,
                    fontsize=POINTS, weight="bold")  # fmt: skip
@@ -84,7 +86,9 @@ def _finish(ax: "Axes", ylabel: str) -> None:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--write", type=Path, metavar="PNG", help=f"also draw it here, such as {FILE.name}")
+    parser.add_argument(
+        "--write", type=Path, metavar="PNG", help=f"also draw it here, such as {FILE.name}"
+    )
     asked = parser.parse_args()
     found = replay_load()
     told = tell(found)

@@ -68,9 +68,17 @@ def tables(out: Path, page: Path) -> str:
     lines = ["### The verdicts", "", *judged(judge_claims(sections))]
     lines += ["### The printed gains, in per cent", "", *markdown(report.check_claims(rows))]
     extras = {name: section for name, section in parts.items() if PARTS[name].kind == "extra"}
-    lines += ["### What each difference does to them", "", *markdown(extras["presets"].tables["presets"])]
+    lines += [
+        "### What each difference does to them",
+        "",
+        *markdown(extras["presets"].tables["presets"]),
+    ]
     lines += ["### Every learner in both presets", "", *markdown(side_by_side(rows))]
-    lines += ["### What was paid, and the optimum in hindsight", "", *markdown(in_hindsight(rows))]
+    lines += [
+        "### What was paid, and the optimum in hindsight",
+        "",
+        *markdown(in_hindsight(rows)),
+    ]
     for name, section in extras.items():
         if name != "presets":
             lines += [f"### {section.title} (`klazy reproduce {name}`)", ""]

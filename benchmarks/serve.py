@@ -32,7 +32,12 @@ DIM = 5
 AGENTS = 1000
 WARM = 2.0  # seconds before a measurement
 WARM_REQUESTS = 600  # of one client before a measurement
-LEARNER = {"class": "klazy.KLazyGD", "domain": {"class": "klazy.Simplex", "dim": DIM}, "sigma": 4.0, "k": 60}
+LEARNER = {
+    "class": "klazy.KLazyGD",
+    "domain": {"class": "klazy.Simplex", "dim": DIM},
+    "sigma": 4.0,
+    "k": 60,
+}
 YARDSTICK = """
 import json, sqlite3, sys
 import uvicorn
@@ -162,7 +167,8 @@ def make_bulk(client: int, run: str, names: list[str]):
     for i in range(10**9):
         g = rng.normal(size=(len(names), DIM)).round(6).tolist()
         rounds = [
-            {"agent": name, "g": one, "id": f"{run}-{client}-{i}"} for name, one in zip(names, g, strict=True)
+            {"agent": name, "g": one, "id": f"{run}-{client}-{i}"}
+            for name, one in zip(names, g, strict=True)
         ]
         yield "/rounds", json.dumps({"rounds": rounds}).encode()
 
@@ -177,7 +183,9 @@ class Speed(NamedTuple):
         return Speed(factor * self.rate, factor * self.per_cpu)
 
     def compare(self, other: "Speed") -> str:
-        return f"{self.rate / other.rate:.2f} (by processor time {self.per_cpu / other.per_cpu:.2f})"
+        return (
+            f"{self.rate / other.rate:.2f} (by processor time {self.per_cpu / other.per_cpu:.2f})"
+        )
 
 
 def read_cpu(pid: int) -> float:
@@ -200,13 +208,28 @@ def measure(server: Running, make: Any, clients: int, seconds: float, names: lis
     start = time.monotonic()
     cpu = read_cpu(server.pid)
     count = asyncio.run(send_all())
-    return Speed(count / (time.monotonic() - start), count / max(0.01, read_cpu(server.pid) - cpu))
+    return Speed(
+        count / (time.monotonic() - start), count / max(0.01, read_cpu(server.pid) - cpu)
+    )
 
 
-def run_service(store: str, workers: int, sync: str, cores: set[int]) -> AbstractContextManager[Running]:
+def run_service(
+    store: str, workers: int, sync: str, cores: set[int]
+) -> AbstractContextManager[Running]:
     """The service itself, until the block ends."""
-    options = ["--sync", sync, "--workers", str(workers), "--log-level", "warning", "--rate", "1e9"]
-    return run_server(["-m", "klazy", "serve", "--insecure", "--store", store, *options, "--port"], cores)
+    options = [
+        "--sync",
+        sync,
+        "--workers",
+        str(workers),
+        "--log-level",
+        "warning",
+        "--rate",
+        "1e9",
+    ]
+    return run_server(
+        ["-m", "klazy", "serve", "--insecure", "--store", store, *options, "--port"], cores
+    )
 
 
 def run_yardstick(folder: Path, sync: str, cores: set[int]) -> AbstractContextManager[Running]:
@@ -275,19 +298,29 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         for sync in ("always", "batch"):
             rows = measure_yardstick(Path(folder), options.seconds, ours, sync)
-            found = measure_service(f"{folder}/{sync}.db", 1, options.seconds, ours, sync, bulk=True)
+            found = measure_service(
+                f"{folder}/{sync}.db", 1, options.seconds, ours, sync, bulk=True
+            )
             single = found["single"]
             bulk = found["bulk"]
             print(
                 f"SQLite, {sync}: rounds a second / rows of the plain endpoint: {single.compare(rows)}; wanted 0.5"
             )
-            print(f"SQLite, {sync}: the same in requests of {AGENTS}: {bulk.compare(rows)}; wanted 5")
+            print(
+                f"SQLite, {sync}: the same in requests of {AGENTS}: {bulk.compare(rows)}; wanted 5"
+            )
             print(f"SQLite, {sync}: in requests of {AGENTS} / one by one: {bulk.compare(single)}")
     if options.postgres:
         os.sched_setaffinity(0, set(every))
-        one = measure_service(options.postgres, 1, options.seconds, set(every), "always", bulk=False)
-        two = measure_service(options.postgres, 2, options.seconds, set(every), "always", bulk=False)
-        print(f"PostgreSQL: two workers / one: {two['single'].rate / one['single'].rate:.2f}; wanted 1")
+        one = measure_service(
+            options.postgres, 1, options.seconds, set(every), "always", bulk=False
+        )
+        two = measure_service(
+            options.postgres, 2, options.seconds, set(every), "always", bulk=False
+        )
+        print(
+            f"PostgreSQL: two workers / one: {two['single'].rate / one['single'].rate:.2f}; wanted 1"
+        )
 
 
 if __name__ == "__main__":

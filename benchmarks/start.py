@@ -39,7 +39,9 @@ def spend(command: list[str], cache: Path) -> float:
     # Other users have no such settings.
     kept = {key: value for key, value in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"}
     child = subprocess.Popen(
-        [sys.executable, *command], env=kept | {"KLAZY_CACHE_DIR": str(cache)}, stdout=subprocess.DEVNULL
+        [sys.executable, *command],
+        env=kept | {"KLAZY_CACHE_DIR": str(cache)},
+        stdout=subprocess.DEVNULL,
     )
     _, status, used = os.wait4(child.pid, 0)
     child.returncode = os.waitstatus_to_exitcode(status)
@@ -78,7 +80,9 @@ def make_table(repeats: int) -> Iterator[dict[str, str | None]]:
     """Yield a row for everything that is measured."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        spend(["-c", "import klazy, klazy.cli, klazy.kernels.ensemble"], folder)  # This compiles bytecode.
+        spend(
+            ["-c", "import klazy, klazy.cli, klazy.kernels.ensemble"], folder
+        )  # This compiles bytecode.
         for what, command in list_commands(folder).items():
             without, filled = measure(command, folder, repeats)
             aim, aim_filled = AIMS[what]

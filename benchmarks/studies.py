@@ -71,7 +71,9 @@ def resonance(found: Sweep) -> Reading:
 
 def best_with_slack(cells: pl.DataFrame, length: int) -> dict:
     """The best cell on random phases whose slack is the length of the phases, at the sigma that suits it there."""
-    there = cells.filter(pl.col("length") == length, pl.col("random_phases"), pl.col("k") == length)
+    there = cells.filter(
+        pl.col("length") == length, pl.col("random_phases"), pl.col("k") == length
+    )
     return choose_best(there, ()).row(0, named=True)
 
 
@@ -83,7 +85,9 @@ def tuned(found: Sweep) -> Reading:
     costly = corrupted.filter(pl.col("learner") == "Decay", pl.col("move_cost") > 5.0)
     cheap = corrupted.filter(pl.col("learner") != "GD", pl.col("move_cost") < 5.0)
     if (costly["mean"] > 0.0).any() or (cheap["mean"] < 0.0).any():
-        raise SystemExit("It is no longer a price of 5 that parts the winners: the words below must change.")
+        raise SystemExit(
+            "It is no longer a price of 5 that parts the winners: the words below must change."
+        )
     memory = ", ".join(f"{m:g}" for m in costly["m"].unique().sort())
     greedy = best.filter(pl.col("scenario") == "stochastic", pl.col("learner") == "GD")
     still = greedy.filter(pl.col("sigma") == found.rows["sigma"].max())["move_cost"]
@@ -108,7 +112,9 @@ def tuned(found: Sweep) -> Reading:
 def compare_by_price(best: pl.DataFrame) -> list[dict[str, str]]:
     """One row for each scenario and learner: where it is clearly below GD, and where above."""
     rows = []
-    ordered = best.filter(pl.col("learner") != "GD").sort("scenario", "move_cost", maintain_order=True)
+    ordered = best.filter(pl.col("learner") != "GD").sort(
+        "scenario", "move_cost", maintain_order=True
+    )
     for (scenario, learner), line in ordered.group_by("scenario", "learner", maintain_order=True):
         clear = line.filter(pl.col("mean").abs() > pl.col("half"))
         wins = clear.filter(pl.col("mean") < -0.05)
@@ -155,7 +161,11 @@ def section(name: str, out: Path, figures: Path) -> list[str]:
     (figures / f"{name}.svg").unlink()  # the page shows the other
     best = summarize_cells(cells, 0)
     prices = sorted(set(cells["move_cost"]))[::3]
-    shown = [row for row in best if row["learner"] != "GD" and row.get("move_cost", prices[0]) in prices]
+    shown = [
+        row
+        for row in best
+        if row["learner"] != "GD" and row.get("move_cost", prices[0]) in prices
+    ]
     options = "--relative-to GD --held-out"
     return [
         f"### {study.name[0].upper()}{study.name[1:]}", "",

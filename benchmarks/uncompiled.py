@@ -24,7 +24,9 @@ def list_sets() -> dict[str, kl.types.ConvexSet]:
         "polytope with 11 sides": kl.Polytope(sides, bounds),
         "intersection of ball and box": kl.Intersection([kl.L2Ball(DIM), box]),
         "intersection of l1 ball and box": kl.Intersection([kl.L1Ball(DIM), box]),
-        "intersection of ball and simplex": kl.Intersection([kl.L2Ball(DIM, 0.7), kl.Simplex(DIM)]),
+        "intersection of ball and simplex": kl.Intersection(
+            [kl.L2Ball(DIM, 0.7), kl.Simplex(DIM)]
+        ),
     }
 
 

@@ -42,9 +42,7 @@ html_favicon = "figures/logo.svg"
 highlight_options = {
     name: {"stripnl": True} for name in ("default", "python", "pycon")
 }  # doctests end in an empty line
-mathjax_path = (
-    "tex-svg-full.js"  # from an npm package, and SVG, which needs no fonts: the site works without a network
-)
+mathjax_path = "tex-svg-full.js"  # from an npm package, and SVG, which needs no fonts: the site works without a network
 
 # Prompts and what a command printed are not copied.
 copybutton_prompt_text = r">>> |\.\.\. |\$ "
@@ -91,16 +89,24 @@ def write_explorer(app: Any, failed: Exception | None) -> None:
         (Path(app.outdir) / "explore.html").write_text(assembled(), encoding="utf-8")
 
 
-def make_accessible(app: Any, page: str, template: str, context: dict[str, Any], tree: Any) -> None:
+def make_accessible(
+    app: Any, page: str, template: str, context: dict[str, Any], tree: Any
+) -> None:
     """Let the keyboard reach what scrolls; give captions of the sidebar a level, without which they are no headings."""
     body = context.get("body", "")
-    context["body"] = re.sub('<pre(?=>)|<div class="table-wrapper[^"]*"', r'\g<0> tabindex="0"', body)
+    context["body"] = re.sub(
+        '<pre(?=>)|<div class="table-wrapper[^"]*"', r'\g<0> tabindex="0"', body
+    )
     sidebar = context.get("furo_navigation_tree", "")
-    context["furo_navigation_tree"] = sidebar.replace('role="heading"', 'role="heading" aria-level="2"')
+    context["furo_navigation_tree"] = sidebar.replace(
+        'role="heading"', 'role="heading" aria-level="2"'
+    )
 
 
 def setup(app: Any) -> None:
     # Pages show results alone. It is set here, because pytest imports this file, whose tests look for progress.
     os.environ["KLAZY_PROGRESS"] = "off"
-    app.connect("html-page-context", make_accessible, priority=900)  # after furo, which makes the sidebar
+    app.connect(
+        "html-page-context", make_accessible, priority=900
+    )  # after furo, which makes the sidebar
     app.connect("build-finished", write_explorer)

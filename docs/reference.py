@@ -54,7 +54,9 @@ log = logging.getLogger(__name__)
 
 def public() -> dict[str, Any]:
     """Every public object by its full name: those of klazy itself, then those that only a part of it exports."""
-    named = {f"klazy.{name}": getattr(klazy, name) for name in dir(klazy) if not name.startswith("_")}
+    named = {
+        f"klazy.{name}": getattr(klazy, name) for name in dir(klazy) if not name.startswith("_")
+    }
     found = {name: value for name, value in named.items() if not isinstance(value, ModuleType)}
     for module in (import_module(f"klazy.{name}") for _, name in PARTS.values()):
         for name in getattr(module, "__all__", ()):
@@ -86,7 +88,11 @@ def home(name: str, value: Any) -> str:
 def directive(name: str, value: Any) -> str:
     """What documents one object."""
     if not inspect.isclass(value):
-        return f".. autofunction:: {name}\n" if callable(value) else f".. autodata:: {name}\n   :no-value:\n"
+        return (
+            f".. autofunction:: {name}\n"
+            if callable(value)
+            else f".. autodata:: {name}\n   :no-value:\n"
+        )
     hidden: list[str] = [
         *getattr(value, "_fields", ())
     ]  # of a named tuple, whose own words for them are empty
@@ -97,7 +103,9 @@ def directive(name: str, value: Any) -> str:
     bases = value.__mro__[1:-1]
     # What a base class without a page has is shown with the class itself.
     has_own = bool(bases) and all(base.__module__.startswith("klazy.") for base in bases)
-    inherited = "   :inherited-members:\n" if has_own and not set(bases) & set(_list_classes()) else ""
+    inherited = (
+        "   :inherited-members:\n" if has_own and not set(bases) & set(_list_classes()) else ""
+    )
     return f".. autoclass:: {name}\n   :members:\n{inherited}{excluded}"
 
 
@@ -143,13 +151,16 @@ def find_place(app: Any, env: Any, node: Any, shown: Any) -> Any:
         return None
     target = f"{places[0]}.{member}".rstrip(".")
     domain = env.get_domain("py")
-    return domain.resolve_xref(env, node["refdoc"], app.builder, node["reftype"], target, node, shown)
+    return domain.resolve_xref(
+        env, node["refdoc"], app.builder, node["reftype"], target, node, shown
+    )
 
 
 def check_names(app: Any, env: Any) -> None:
     for name in missing(env.get_domain("py").objects):
         log.warning(
-            "%s is public and in no page of the reference; give its module a page in docs/reference.py", name
+            "%s is public and in no page of the reference; give its module a page in docs/reference.py",
+            name,
         )
 
 

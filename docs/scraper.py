@@ -29,7 +29,9 @@ class FigureScraper:
     dpi: int = 120
     sharp: int = 2
 
-    def __call__(self, block: Any, block_vars: Mapping[str, Any], gallery_conf: Mapping[str, Any]) -> str:
+    def __call__(
+        self, block: Any, block_vars: Mapping[str, Any], gallery_conf: Mapping[str, Any]
+    ) -> str:
         from sphinx_gallery.scrapers import figure_rst
 
         directives = []
@@ -117,6 +119,9 @@ def said(name: str, figure: Figure) -> str:
         if ax.get_ylabel() and ax.get_xlabel()
     ]
     words = ": ".join(
-        [name.strip("_").replace("_", " ") or "figure", *(["; ".join(dict.fromkeys(shown))] if shown else [])]
+        [
+            name.strip("_").replace("_", " ") or "figure",
+            *(["; ".join(dict.fromkeys(shown))] if shown else []),
+        ]
     )
     return re.sub(r"[$\\{}]", "", words)

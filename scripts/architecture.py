@@ -45,12 +45,20 @@ class Flow(NamedTuple):
 LAYERS = [
     Box("cli/", "the klazy command: the only modules that print"),
     Box("serve/", "the service"),
-    Box("sources/ sinks/ adapters/", "where rows come from, where decisions go, other frameworks"),
+    Box(
+        "sources/ sinks/ adapters/", "where rows come from, where decisions go, other frameworks"
+    ),
     Box("studies/", "replay, sweep, arena, portfolio, paper: questions that take many runs"),
     Box("contrib/", "research learners, and baselines that look ahead"),
-    Box("game/ hindsight/ theory/ live/", "play; the best possible; bounds; agents and their store"),
+    Box(
+        "game/ hindsight/ theory/ live/",
+        "play; the best possible; bounds; agents and their store",
+    ),
     Box("learners/ sequences/ datasets/", "init and step of every algorithm; recipes and data"),
-    Box("sets/ families costs movement schedules show/", "what a problem is made of; figures from arrays"),
+    Box(
+        "sets/ families costs movement schedules show/",
+        "what a problem is made of; figures from arrays",
+    ),
     Box("kernels/", "Numba: each part once, over a lane"),
     Box("base/", "checks of input, configurations, files, processes, HTML"),
 ]
@@ -87,13 +95,18 @@ FLOWS = {
                 strong=True,
             ),
             Box("live/stored.py", "append: one record, in SQLite or PostgreSQL", strong=True),
-            Box("live/state.py", "AgentState.apply: now the new decision is visible", strong=True),
+            Box(
+                "live/state.py", "AgentState.apply: now the new decision is visible", strong=True
+            ),
         ],
     ),
     "replay": Flow(
         "A replay: klazy replay costs.csv",
         top=[
-            Box("studies/replay/source.py", "polars reads the file; our checks find the first wrong cell"),
+            Box(
+                "studies/replay/source.py",
+                "polars reads the file; our checks find the first wrong cell",
+            ),
             Box("studies/replay/setup.py", "set, costs and movement; is the question plausible?"),
             Box("studies/contenders.py", "the one list of contenders, with their grids"),
             Box("studies/tuning.py", "parameters are chosen on the first part", strong=True),
@@ -103,7 +116,9 @@ FLOWS = {
                 strong=True,
             ),
             Box("studies/replay/wording.py", "the answer in sentences and tables"),
-            Box("studies/replay/report.py", "Report prints, plots, writes HTML and emits an agent"),
+            Box(
+                "studies/replay/report.py", "Report prints, plots, writes HTML and emits an agent"
+            ),
         ],
         left=[],
         right=[],
@@ -131,9 +146,7 @@ def draw_arrow(x: float, y: float, to_x: float, to_y: float) -> str:
 
 def wrap(title: str, body: str, height: float) -> str:
     """Wrap what was drawn as a file that describes itself to screen readers."""
-    tip = (
-        '<marker id="tip" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" orient="auto">'
-    )
+    tip = '<marker id="tip" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" orient="auto">'
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height:g}" role="img">\n'
         f"<title>{escape(title)}</title>\n<style>{STYLE}</style>\n"
@@ -149,7 +162,9 @@ def draw_layers() -> str:
     for level, box in enumerate(LAYERS):
         body += draw_box(box, MARGIN, MARGIN + level * step, WIDTH - 2 * MARGIN)
     return wrap(
-        "Layers: a module imports only from layers below it", body, 2 * MARGIN + len(LAYERS) * step - 6
+        "Layers: a module imports only from layers below it",
+        body,
+        2 * MARGIN + len(LAYERS) * step - 6,
     )
 
 

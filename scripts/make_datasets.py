@@ -62,7 +62,9 @@ def flights(package: Path) -> pl.DataFrame:
     """
     with zipfile.ZipFile(member(package, FLIGHTS)) as packed:
         raw = pl.read_csv(io.BytesIO(packed.read("flights.csv")), null_values=["", "NA"])
-    assert raw.select((pl.col("dep_time").is_null() == pl.col("dep_delay").is_null()).all()).item()
+    assert raw.select(
+        (pl.col("dep_time").is_null() == pl.col("dep_delay").is_null()).all()
+    ).item()
     utc = pl.col("time_hour").str.to_datetime("%Y-%m-%dT%H:%M:%SZ", time_zone="UTC")
     local = pl.datetime("year", "month", "day", "hour")
     # So that local time says all: it is unique unless the clock was set back during a scheduled hour.
@@ -107,7 +109,10 @@ def llm_requests(package: Path) -> pl.DataFrame:
     """Both services, one below the other; times since the service's first request, in microseconds."""
     services = {"code": "code", "conversation": "conv"}
     return pl.concat(
-        [_service(member(package, LLM.format(short)), service) for service, short in services.items()]
+        [
+            _service(member(package, LLM.format(short)), service)
+            for service, short in services.items()
+        ]
     )
 
 

@@ -59,18 +59,24 @@ def find_faults(tag: str | None = None, repository: str | None = None) -> list[s
     address = read_project()["urls"]["Repository"]
     for other, files in find_addresses().items():
         if other != address:
-            faults.append(f"{', '.join(files)}: {other} is not {address}, the Repository of pyproject.toml.")
+            faults.append(
+                f"{', '.join(files)}: {other} is not {address}, the Repository of pyproject.toml."
+            )
     if f"\n## {version}" not in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"):
         faults.append(f"CHANGELOG.md has no section {version}.")
     if f"\nversion: {version}\n" not in (ROOT / "CITATION.cff").read_text(encoding="utf-8"):
         faults.append(f"CITATION.cff has another version than {version}.")
-    if f'\n  version: "{version}"\n' not in (ROOT / "recipe" / "recipe.yaml").read_text(encoding="utf-8"):
+    if f'\n  version: "{version}"\n' not in (ROOT / "recipe" / "recipe.yaml").read_text(
+        encoding="utf-8"
+    ):
         faults.append(f"recipe/recipe.yaml has another version than {version}.")
     if tag is not None and tag != f"v{version}":
         faults.append(f"The tag is {tag}, and the package's version {version}; tag v{version}.")
     if repository is not None and address != f"https://github.com/{repository}":
         remedy = f"run python scripts/release.py fill {repository}, and commit"
-        faults.append(f"The repository is {repository}, and pyproject.toml says {address}; {remedy}.")
+        faults.append(
+            f"The repository is {repository}, and pyproject.toml says {address}; {remedy}."
+        )
     return faults
 
 
@@ -112,7 +118,9 @@ def main() -> None:
     checking.add_argument("--repository", help="where it is released from, as OWNER/NAME")
     filling = commands.add_parser("fill", help="put the repository's address everywhere")
     filling.add_argument("repository", help="OWNER/NAME on GitHub")
-    commands.add_parser("recipe", help="write the digest of dist/'s sdist into recipe/recipe.yaml")
+    commands.add_parser(
+        "recipe", help="write the digest of dist/'s sdist into recipe/recipe.yaml"
+    )
     asked = parser.parse_args()
     if asked.command == "fill":
         if not re.fullmatch(r"[\w.-]+/[\w.-]+", asked.repository):

@@ -95,9 +95,13 @@ def main() -> None:
         environment.pop("PYTHONPATH", None)
 
         def call(*command: str) -> str:
-            done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
+            done = subprocess.run(
+                command, cwd=folder, env=environment, capture_output=True, text=True
+            )
             if done.returncode != 0:
-                sys.exit(f"{' '.join(command)} failed with {done.returncode}:\n{done.stdout}{done.stderr}")
+                sys.exit(
+                    f"{' '.join(command)} failed with {done.returncode}:\n{done.stdout}{done.stderr}"
+                )
             return done.stdout
 
         print(call(*klazy, "--version").strip())
@@ -120,7 +124,17 @@ def main() -> None:
         assert (Path(folder) / "report.html").stat().st_size > 10_000
         print("replay:", ", ".join(list(replayed)[:6]))
         warmed = json.loads(
-            call(*klazy, "warm", "--learner", "KLazyGD", "--domain", "simplex", "--dim", "3", "--json")
+            call(
+                *klazy,
+                "warm",
+                "--learner",
+                "KLazyGD",
+                "--domain",
+                "simplex",
+                "--dim",
+                "3",
+                "--json",
+            )
         )
         print("warm:", len(warmed["warmed"]), "kinds,", warmed["kernels"], "kernels")
         found = json.loads(call(*klazy, "doctor", "--json"))

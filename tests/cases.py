@@ -21,7 +21,8 @@ def concrete(base: type) -> list[type]:
     """Every public class of the package below ``base`` that can be built."""
     members = (value for value in PUBLIC.values() if inspect.isclass(value))
     return sorted(
-        (c for c in members if issubclass(c, base) and not inspect.isabstract(c)), key=lambda c: c.__name__
+        (c for c in members if issubclass(c, base) and not inspect.isabstract(c)),
+        key=lambda c: c.__name__,
     )
 
 
@@ -41,7 +42,9 @@ def cover_pairs(*factors: Sequence[Any]) -> list[tuple[Any, ...]]:
     A kernel takes seconds to compile, so not every combination is tried. The choice is greedy and always the same: a row begins
     with the first two values that do not share one yet, and takes of every other factor the value that adds most such pairs.
     """
-    values = [[(factor, i) for i in range(len(factors[factor]))] for factor in range(len(factors))]
+    values = [
+        [(factor, i) for i in range(len(factors[factor]))] for factor in range(len(factors))
+    ]
     apart = {pair for one, other in combinations(values, 2) for pair in product(one, other)}
     rows = []
     while apart:
@@ -79,7 +82,10 @@ SETS = [
     TRIANGLE,
     kl.Product([kl.L2Ball(2), kl.Simplex(3), kl.Box(-1.0, 1.0)]),
     kl.Product(
-        [kl.L1Ball(3, 1.0, [1.0, 1.0, 1.0]), kl.Product([kl.CappedSimplex(3, 1.5, 1.0), kl.L2Ball(2)])]
+        [
+            kl.L1Ball(3, 1.0, [1.0, 1.0, 1.0]),
+            kl.Product([kl.CappedSimplex(3, 1.5, 1.0), kl.L2Ball(2)]),
+        ]
     ),
     kl.Intersection([kl.L2Ball(3), kl.Box([0.0, -1.0, -1.0], [1.0, 1.0, 0.2])]),
 ]
@@ -88,7 +94,13 @@ COMPILED_SETS = [s for s in SETS if s.code is not None]
 
 SCHEDULES = examples_of(
     kl.types.Schedule,
-    [kl.Constant(1.7), kl.Sqrt(3.0), kl.Sqrt(0.5, offset=2.0), kl.Doubling(2.0), kl.ScaleFree(2.0, 0.5, 0.8)],
+    [
+        kl.Constant(1.7),
+        kl.Sqrt(3.0),
+        kl.Sqrt(0.5, offset=2.0),
+        kl.Doubling(2.0),
+        kl.ScaleFree(2.0, 0.5, 0.8),
+    ],
 )
 MEMORIES = examples_of(
     kl.types.Memory,
@@ -110,7 +122,9 @@ LEARNERS: dict[str, Maker] = {
     "KLazyGD": lambda domain, sigma, **options: kl.KLazyGD(domain, sigma, k=4, **options),
     "KLazyFTRL": lambda domain, sigma, **options: kl.KLazyFTRL(domain, sigma, k=4, **options),
     "CentredOMD": kl.CentredOMD,
-    "Patient": lambda domain, sigma, **options: kl.contrib.Patient(domain, sigma, move_cost=0.5, **options),
+    "Patient": lambda domain, sigma, **options: kl.contrib.Patient(
+        domain, sigma, move_cost=0.5, **options
+    ),
     **{
         f"MemoryGD-{memory!r}": lambda domain, sigma, memory=memory, **options: kl.MemoryGD(
             domain, sigma, memory=memory, **options
@@ -134,22 +148,30 @@ def learners_on(domain: kl.types.ConvexSet) -> list[Maker]:
     if not JIT_OFF:
         kinds = [kind.__name__ for kind in concrete(kl.types.ConvexSet) if kind.code is not None]
         share = -(-len(rules) // len(kinds))
-        first = share * kinds.index(type(domain).__name__) if type(domain).__name__ in kinds else 0
+        first = (
+            share * kinds.index(type(domain).__name__) if type(domain).__name__ in kinds else 0
+        )
         rules = [rules[(first + i) % len(rules)] for i in range(max(3, share))]
     return [make for name, make in LEARNERS.items() if RULES_OF[name] in rules]
 
 
-def experts_of(domain: kl.types.ConvexSet, sigma: Any, **options: Any) -> list[kl.types.Learner[Any]]:
+def experts_of(
+    domain: kl.types.ConvexSet, sigma: Any, **options: Any
+) -> list[kl.types.Learner[Any]]:
     """One expert of every kind; some have a sigma of their own, so that they differ even where the kinds do not."""
     return [make(domain, own, **options) for make in learners_on(domain) for own in (sigma, 7.0)]
 
 
 def _nested(domain: kl.types.ConvexSet, sigma: Any, **options: Any) -> kl.types.Learner[Any]:
-    inner = kl.SAder([kl.GD(domain, sigma, **options), kl.KLazyGD(domain, 7.0, k=4, **options)], 0.3)
+    inner = kl.SAder(
+        [kl.GD(domain, sigma, **options), kl.KLazyGD(domain, 7.0, k=4, **options)], 0.3
+    )
     return kl.SAder([inner, kl.LazyGD(domain, sigma, **options)])
 
 
-def one_of_each_rule(domain: kl.types.ConvexSet, sigma: Any, **options: Any) -> list[kl.types.Learner[Any]]:
+def one_of_each_rule(
+    domain: kl.types.ConvexSet, sigma: Any, **options: Any
+) -> list[kl.types.Learner[Any]]:
     """One expert for each rule. Ensembles of the same rules share their kernels."""
     by_rule = {expert.rule: expert for expert in experts_of(domain, sigma, **options)}
     return list(by_rule.values())
@@ -161,7 +183,9 @@ def uneven(n: int) -> Array:
     return weights / weights.sum()
 
 
-def leading(domain: kl.types.ConvexSet, sigma: Any, **options: Any) -> list[kl.types.Learner[Any]]:
+def leading(
+    domain: kl.types.ConvexSet, sigma: Any, **options: Any
+) -> list[kl.types.Learner[Any]]:
     """Experts of few rules, so that their kernels compile fast; two of them play alike, so that there are ties."""
     lazy = [kl.KLazyGD(domain, own, k=4, **options) for own in (7.0, sigma)]
     kept = [
@@ -222,21 +246,29 @@ def _mirror(domain: kl.types.ConvexSet, sigma: Any, **options: Any) -> kl.types.
     return kind(domain, sigma, memory=kl.memories.Decay(5.0), **options)
 
 
-CERTIFIED = {name: make for name, make in LEARNERS.items() if make(kl.L2Ball(2), 1.0).form is not None}
+CERTIFIED = {
+    name: make for name, make in LEARNERS.items() if make(kl.L2Ball(2), 1.0).form is not None
+}
 # Rules of thumb have no sigma. All but Fixed share their kernels.
 THUMBS: dict[str, Maker] = {
     "LastValue": lambda domain, sigma, **options: kl.LastValue(domain, **options),
     "MovingAverage": lambda domain, sigma, **options: kl.MovingAverage(domain, 3, **options),
-    "FollowTheLeader": lambda domain, sigma, **options: kl.contrib.FollowTheLeader(domain, **options),
+    "FollowTheLeader": lambda domain, sigma, **options: kl.contrib.FollowTheLeader(
+        domain, **options
+    ),
     "Periodic": lambda domain, sigma, **options: kl.contrib.Periodic(domain, 3, **options),
     "MinimumHold": lambda domain, sigma, **options: kl.MinimumHold(domain, 3, 5, **options),
-    "DeadBand": lambda domain, sigma, **options: kl.DeadBand(domain, kl.L1Movement(0.5), 2.0, 4, **options),
+    "DeadBand": lambda domain, sigma, **options: kl.DeadBand(
+        domain, kl.L1Movement(0.5), 2.0, 4, **options
+    ),
     "Fixed": lambda domain, sigma, **options: kl.Fixed(domain, **options),
 }
 # They take rows for levels, so that they move neither with the set nor with zero rows.
 ROLLING: dict[str, Maker] = {
     "RollingMax": lambda domain, sigma, **options: kl.RollingMax(domain, 3, 1.2, **options),
-    "RollingQuantile": lambda domain, sigma, **options: kl.RollingQuantile(domain, 3, 0.8, **options),
+    "RollingQuantile": lambda domain, sigma, **options: kl.RollingQuantile(
+        domain, 3, 0.8, **options
+    ),
 }
 # They try points around their own, which has to keep away from the set's boundary.
 BANDITS: dict[str, Maker] = {
@@ -264,7 +296,10 @@ UNCOMPILED: dict[str, Maker] = {
         domain, [options.get("start", domain.start)], **options
     ),
     "BetterOfTwo": lambda domain, sigma, **options: kl.contrib.BetterOfTwo(
-        kl.GD(domain, sigma, **options), kl.LazyGD(domain, 7.0, **options), kl.L2Movement(0.5), leave=1.5
+        kl.GD(domain, sigma, **options),
+        kl.LazyGD(domain, 7.0, **options),
+        kl.L2Movement(0.5),
+        leave=1.5,
     ),
     "SAder with hints": lambda domain, sigma, **options: kl.SAder(
         [
@@ -274,7 +309,9 @@ UNCOMPILED: dict[str, Maker] = {
         hints=True,
     ),
     "MirrorMemory": _mirror,
-    "CoinBetting": lambda domain, sigma, **options: kl.contrib.CoinBetting(domain, 3.0, **options),
+    "CoinBetting": lambda domain, sigma, **options: kl.contrib.CoinBetting(
+        domain, 3.0, **options
+    ),
     "nested SAder": _nested,
     "Leader of ensembles": lambda domain, sigma, **options: kl.contrib.Leader(
         [_nested(domain, sigma, **options), kl.GD(domain, 7.0, **options)], kl.L2Movement(0.1)
@@ -282,7 +319,9 @@ UNCOMPILED: dict[str, Maker] = {
     "SteadyAdaptive": lambda domain, sigma, **options: kl.contrib.SteadyAdaptive(
         domain, 2000, 3.0, **options
     ),
-    "Blocks": lambda domain, sigma, **options: kl.contrib.Blocks(kl.GD(domain, sigma, **options), 3),
+    "Blocks": lambda domain, sigma, **options: kl.contrib.Blocks(
+        kl.GD(domain, sigma, **options), 3
+    ),
     "StronglyAdaptive": lambda domain, sigma, **options: kl.contrib.StronglyAdaptive(
         domain, 3.0, levels=5, **options
     ),
@@ -293,7 +332,9 @@ UNCOMPILED: dict[str, Maker] = {
     "LongTerm": lambda domain, sigma, **options: kl.contrib.LongTerm(
         kl.KLazyGD(domain, sigma, k=4, **options), np.linspace(0.0, 1.0, domain.dim), 1e4, 20
     ),
-    "Delayed": lambda domain, sigma, **options: kl.contrib.Delayed(kl.KLazyGD(domain, sigma, k=4, **options)),
+    "Delayed": lambda domain, sigma, **options: kl.contrib.Delayed(
+        kl.KLazyGD(domain, sigma, k=4, **options)
+    ),
 }
 COMPILED = LEARNERS | THUMBS | ENSEMBLES
 EVERY_LEARNER = COMPILED | UNCOMPILED
@@ -324,7 +365,11 @@ examples_of(
         AUTOSCALER,
         *(make(kl.Simplex(3)) for make in STATES.values()),
         *(make(kl.Simplex(3)) for make in WEALTH.values()),
-        *(make(domain, 1.0) for make in EVERY_LEARNER.values() for domain in (kl.L2Ball(2), kl.Simplex(2))),
+        *(
+            make(domain, 1.0)
+            for make in EVERY_LEARNER.values()
+            for domain in (kl.L2Ball(2), kl.Simplex(2))
+        ),
     ],
 )
 
@@ -341,7 +386,9 @@ MOVEMENTS = {
     "weighted": lambda d: kl.contrib.WeightedL2Movement(0.7, scale=np.linspace(0.0, 2.0, d)),
     "l1": lambda d: kl.L1Movement(0.7),
     "tv": lambda d: kl.TVMovement(),
-    "asymmetric": lambda d: kl.contrib.AsymmetricMovement(2.0, up=np.linspace(0.1, 1.0, d), down=3.0),
+    "asymmetric": lambda d: kl.contrib.AsymmetricMovement(
+        2.0, up=np.linspace(0.1, 1.0, d), down=3.0
+    ),
     "fee": lambda d: kl.contrib.SwitchFee(0.3, tol=1e-6),
     "squared": lambda d: kl.contrib.SquaredMovement(0.7),
     "impact": lambda d: kl.contrib.ImpactMovement(0.7, scale=np.linspace(0.5, 2.0, d)),
@@ -378,7 +425,9 @@ def costs_of(name: str, T: int, d: int, seed: int) -> kl.types.Costs:
         "LogWealthCosts": lambda: kl.LogWealthCosts(np.exp(0.3 * data)),
         "HingeCosts": lambda: kl.contrib.HingeCosts(data, labels),
         "LogisticCosts": lambda: kl.contrib.LogisticCosts(3.0 * data, labels),
-        "FilteredCosts": lambda: kl.contrib.FilteredCosts(kl.QuadraticCosts(data), [0.5, 0.3, -0.1]),
+        "FilteredCosts": lambda: kl.contrib.FilteredCosts(
+            kl.QuadraticCosts(data), [0.5, 0.3, -0.1]
+        ),
         "CallableCosts": lambda: kl.CallableCosts(
             T,
             d,

@@ -24,10 +24,15 @@ def watch(page, home):
     page.wrong = []
     page.on(
         "request",
-        lambda request: None if request.url.startswith((home, "data:")) else page.wrong.append(request.url),
+        lambda request: (
+            None if request.url.startswith((home, "data:")) else page.wrong.append(request.url)
+        ),
     )
     page.on("pageerror", lambda error: page.wrong.append(str(error)))
-    page.on("console", lambda message: page.wrong.append(message.text) if message.type == "error" else None)
+    page.on(
+        "console",
+        lambda message: page.wrong.append(message.text) if message.type == "error" else None,
+    )
     page.add_init_script(WATCH)
 
 

@@ -22,7 +22,9 @@ from cases import flattened, gradients
 from klazy.live import stored
 
 LEARNER = kl.KLazyGD(kl.Simplex(2), 2.0, k=4)
-GUARDS = kl.Guards(G=2.0, above="clip", per_round=0.2, total=400.0, hold=2, movement=kl.L1Movement(0.7))
+GUARDS = kl.Guards(
+    G=2.0, above="clip", per_round=0.2, total=400.0, hold=2, movement=kl.L1Movement(0.7)
+)
 GRADIENTS = gradients(0, 40, 2)
 DIE_IN, DIE_AFTER, SHORT = -1, -2, -3  # of faults.c
 
@@ -79,7 +81,10 @@ def leave_as_killed(path, to, rounds, **options):
     with open_step(path, **options) as agent:
         for t in range(1, rounds + 1):
             play(agent, t, GRADIENTS[(t - 1) % 40])
-        for name in (path.name, f"{path.name}-wal"):  # what is shared between processes is made again
+        for name in (
+            path.name,
+            f"{path.name}-wal",
+        ):  # what is shared between processes is made again
             shutil.copy(path.with_name(name), to / name)
     return to / path.name
 
@@ -137,7 +142,10 @@ class Nursery:
             assert first + taken <= agent.t <= first + taken + 1, (first, taken, agent.t)
             while self.twin.t < agent.t:
                 play(self.twin, self.twin.t, GRADIENTS[self.twin.t % 40])
-            assert seen(agent) in (seen(self.twin), seen(before(copy.copy(self.twin), self.twin.t)))
+            assert seen(agent) in (
+                seen(self.twin),
+                seen(before(copy.copy(self.twin), self.twin.t)),
+            )
             assert agent.t == 1 or np.array_equal(
                 agent.update(np.ones(2), id=f"round {agent.t - 1}"), self.twin.x
             )
@@ -152,7 +160,9 @@ def killed_at_random(file, lives=200, seed=0):
         sync = "batch" if life % 2 else "always"
         process, reader = nursery.child(lambda: None, sync=sync)
         if life % 4:
-            select.select([reader], [], [])  # until it has taken a round; the others may die at birth
+            select.select(
+                [reader], [], []
+            )  # until it has taken a round; the others may die at birth
         time.sleep(rng.uniform(0.0, 0.01))
         os.kill(process, signal.SIGKILL)
         assert os.WTERMSIG(nursery.bury(process, reader, first)) == signal.SIGKILL

@@ -44,7 +44,9 @@ def crooked(seed, how: str) -> Scenario:
     """Recipes that do not work."""
     if how == "exit":
         raise SystemExit(3)
-    return Scenario("crooked", kl.Box(-1.0, 1.0), kl.contrib.LinearCosts(np.ones((9, 1))), np.zeros((8, 1)))
+    return Scenario(
+        "crooked", kl.Box(-1.0, 1.0), kl.contrib.LinearCosts(np.ones((9, 1))), np.zeros((8, 1))
+    )
 
 
 def slow(domain, sigma: float, wait: float) -> kl.types.Learner:

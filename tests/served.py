@@ -36,7 +36,10 @@ class Served:
         store.close()
 
     def ask(self, method, path, body=None, role="admin", **options):
-        headers = {"Authorization": f"Bearer {self.tokens[role]}", "Content-Type": "application/json"}
+        headers = {
+            "Authorization": f"Bearer {self.tokens[role]}",
+            "Content-Type": "application/json",
+        }
         headers |= options.pop("headers", {})
         content = options.pop("content", None if body is None else json.dumps(body))
         return self.http.request(method, path, headers=headers, content=content, **options)

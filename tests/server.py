@@ -35,16 +35,32 @@ class Server:
             "recovery_init_sync_method": "syncfs",  # of a crashed one: else it waits for each of its files
             **options,
         }
-        self.user = {"user": "postgres", "group": "postgres", "extra_groups": []} if os.geteuid() == 0 else {}
+        self.user = (
+            {"user": "postgres", "group": "postgres", "extra_groups": []}
+            if os.geteuid() == 0
+            else {}
+        )
         self.data.mkdir(parents=True)
         if self.user:
             shutil.chown(self.folder, "postgres", "postgres")
             shutil.chown(self.data, "postgres", "postgres")
-        assert find_program("initdb"), "stores are tested in PostgreSQL, too; `make database` installs it"
-        make = [find_program("initdb"), "-D", self.data, "-U", "klazy", "--auth=trust", "--encoding=UTF8"]
+        assert find_program("initdb"), (
+            "stores are tested in PostgreSQL, too; `make database` installs it"
+        )
+        make = [
+            find_program("initdb"),
+            "-D",
+            self.data,
+            "-U",
+            "klazy",
+            "--auth=trust",
+            "--encoding=UTF8",
+        ]
         make += ["--locale=C", "--no-sync", "--no-instructions"]
         subprocess.run(make, check=True, capture_output=True, cwd="/", **self.user)
-        access = "host all locked all scram-sha-256\nhost all all all trust\nlocal all all trust\n"
+        access = (
+            "host all locked all scram-sha-256\nhost all all all trust\nlocal all all trust\n"
+        )
         (self.data / "pg_hba.conf").write_text(access)
         self.start()
 
@@ -69,7 +85,10 @@ class Server:
     def _answers(self):
         if not answers(self.port):
             return False
-        return b"ready to accept connections" in self.log.read_bytes().rpartition(b"starting PostgreSQL")[2]
+        return (
+            b"ready to accept connections"
+            in self.log.read_bytes().rpartition(b"starting PostgreSQL")[2]
+        )
 
     def crash(self):
         """An immediate shutdown: nothing is written down any more, as if power had failed."""
@@ -103,7 +122,9 @@ class Pooler:
 
     def __init__(self, server, mode):
         program = shutil.which("pgbouncer") or "/usr/sbin/pgbouncer"
-        assert Path(program).exists(), "stores are tested behind PgBouncer, too; `make database` installs it"
+        assert Path(program).exists(), (
+            "stores are tested behind PgBouncer, too; `make database` installs it"
+        )
         self.port = find_port()
         self.url = f"postgresql://klazy@127.0.0.1:{self.port}/postgres"
         folder = server.folder / f"pooler-{self.port}"
@@ -127,7 +148,10 @@ class Pooler:
             for path in (folder, *folder.iterdir()):
                 shutil.chown(path, "postgres", "postgres")
         self.process = subprocess.Popen(
-            [program, "--quiet", folder / "settings.ini"], cwd="/", stderr=subprocess.DEVNULL, **server.user
+            [program, "--quiet", folder / "settings.ini"],
+            cwd="/",
+            stderr=subprocess.DEVNULL,
+            **server.user,
         )
         until = time.monotonic() + 30.0
         while not answers(self.port):

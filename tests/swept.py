@@ -120,7 +120,9 @@ class Scheduler(NamedTuple):
         )
         before = self.workers() if wait else 0
         paths = os.pathsep.join((str(path), os.environ.get("PYTHONPATH", "")))
-        with process(*DASK, "worker", *options, env=os.environ | {"PYTHONPATH": paths}) as started:
+        with process(
+            *DASK, "worker", *options, env=os.environ | {"PYTHONPATH": paths}
+        ) as started:
             if wait:
                 until(lambda: self.workers() > before)
             yield started

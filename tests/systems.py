@@ -79,7 +79,9 @@ class PrometheusServer(Program):
                 "evaluation_interval": interval,
             },
             "rule_files": list(map(str, rules)),
-            "scrape_configs": [{"job_name": "tests", "static_configs": [{"targets": list(targets)}]}],
+            "scrape_configs": [
+                {"job_name": "tests", "static_configs": [{"targets": list(targets)}]}
+            ],
         }
         # JSON is YAML.
         (self.folder / "prometheus.yml").write_text(json.dumps(settings))
@@ -122,7 +124,9 @@ class PrometheusServer(Program):
         return [pair for each in self._query(query) for pair in each["values"]]
 
     def _query(self, query):
-        return httpx.post(f"{self.url}/api/v1/query", data={"query": query}).json()["data"]["result"]
+        return httpx.post(f"{self.url}/api/v1/query", data={"query": query}).json()["data"][
+            "result"
+        ]
 
 
 class HAProxyServer(Program):
@@ -151,7 +155,9 @@ backend web
   balance roundrobin
   http-reuse never
 """
-        (self.folder / "haproxy.cfg").write_text(settings + "".join(f"  {line}\n" for line in lines))
+        (self.folder / "haproxy.cfg").write_text(
+            settings + "".join(f"  {line}\n" for line in lines)
+        )
         self.command = [find("haproxy"), "-db", "-f", self.folder / "haproxy.cfg"]
 
     def answers(self):

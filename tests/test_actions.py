@@ -146,7 +146,9 @@ def test_points_off_the_simplex_are_refused_by_row(x, message):
 
 def test_a_run_without_points_is_refused():
     lean = kl.run(kl.GD(kl.Simplex(2), 1.0), np.ones((3, 2)), record="costs", engine="step")
-    with pytest.raises(AttributeError, match=r"Trace\.x needs record='actions', got record='costs'"):
+    with pytest.raises(
+        AttributeError, match=r"Trace\.x needs record='actions', got record='costs'"
+    ):
         sample_actions(lean, 0)
 
 

@@ -16,7 +16,16 @@ import numpy as np
 import pytest
 
 import klazy as kl
-from cases import COMPILED_SETS, ENSEMBLES, EVERY_LEARNER, LEARNERS, PUBLIC, THUMBS, TRIANGLE, gradients
+from cases import (
+    COMPILED_SETS,
+    ENSEMBLES,
+    EVERY_LEARNER,
+    LEARNERS,
+    PUBLIC,
+    THUMBS,
+    TRIANGLE,
+    gradients,
+)
 from klazy.base.config import _CLASSES, _file_name
 from klazy.kernels.layout import RULE_CODES, find_missing_part
 from klazy.live.agent import add_checksum
@@ -31,7 +40,11 @@ def drive(agent, g, hints=None):
     return agent
 
 
-PLACES = [domain for domain in COMPILED_SETS if domain in (kl.L2Ball(5), kl.Simplex(5)) or domain.dim == 6]
+PLACES = [
+    domain
+    for domain in COMPILED_SETS
+    if domain in (kl.L2Ball(5), kl.Simplex(5)) or domain.dim == 6
+]
 
 
 def places_of(make):
@@ -84,8 +97,13 @@ class TestEveryLearner:
 
 @pytest.mark.parametrize("sigma", [kl.Constant(2.0), kl.ScaleFree(2.0)], ids=repr)
 def test_hints(sigma):
-    g, learner = gradients(2, 30, 5), kl.MemoryGD(kl.L2Ball(5), sigma, memory=kl.memories.Decay(4.0))
-    ends = [drive(kl.Agent(learner, engine=engine), g, 0.5 * g).x for engine in ("compiled", "step")]
+    g, learner = (
+        gradients(2, 30, 5),
+        kl.MemoryGD(kl.L2Ball(5), sigma, memory=kl.memories.Decay(4.0)),
+    )
+    ends = [
+        drive(kl.Agent(learner, engine=engine), g, 0.5 * g).x for engine in ("compiled", "step")
+    ]
     np.testing.assert_allclose(ends[0], ends[1], atol=1e-12)
     state = kl.run(learner, g, hints=0.5 * g).state
     np.testing.assert_allclose(ends[0], state.x, atol=1e-12)
@@ -146,7 +164,9 @@ def test_a_set_without_kernel_runs_through_step(tmp_path):
     ],
 )
 def test_bad_input_changes_nothing(engine, g, message):
-    agent = drive(kl.Agent(kl.KLazyGD(kl.Simplex(5), 2.0, k=4), engine=engine), gradients(3, 7, 5))
+    agent = drive(
+        kl.Agent(kl.KLazyGD(kl.Simplex(5), 2.0, k=4), engine=engine), gradients(3, 7, 5)
+    )
     before = [np.copy(field) for field in agent.state]
     with pytest.raises(ValueError, match=message):
         agent.update(g)
@@ -159,7 +179,14 @@ def test_any_array_of_numbers_will_do(make):
     whole, frozen = np.arange(1, 6), np.arange(1.0, 6.0)
     frozen.setflags(write=False)
     strided = np.arange(1.0, 6.0).repeat(2)[::2]
-    for g in (whole.tolist(), tuple(frozen.tolist()), whole, whole.astype(np.float32), strided, frozen):
+    for g in (
+        whole.tolist(),
+        tuple(frozen.tolist()),
+        whole,
+        whole.astype(np.float32),
+        strided,
+        frozen,
+    ):
         agent = kl.Agent(make(kl.Simplex(5), 9.0))
         agent.update(g)
         ends.append(agent.update(g).tolist())
@@ -237,7 +264,12 @@ def test_tasks_share_an_agent():
 
 
 # Their steps use BLAS or NumPy's exp, whose last bits depend on the CPU.
-ROUNDED_BY_THE_CPU = {"Patient", "MemoryGD-Clip(kappa=0.8)", "MemoryGD-Event(kappa=1.5)", "nested SAder"}
+ROUNDED_BY_THE_CPU = {
+    "Patient",
+    "MemoryGD-Clip(kappa=0.8)",
+    "MemoryGD-Event(kappa=1.5)",
+    "nested SAder",
+}
 ROUNDED_BY_THE_CPU |= {
     "Bandit 1",
     "Bandit 2",
@@ -269,7 +301,9 @@ def hash_steps():
         for name in EVERY_LEARNER.keys() - ROUNDED_BY_THE_CPU:
             learner = EVERY_LEARNER[name](domain, kl.ScaleFree(2.0))
             guards = kl.Guards(G=4.0, above="clip", per_round=0.3, movement=kl.L1Movement())
-            agent = drive(kl.Agent(learner, engine="step", guards=guards), gradients(3, 30, domain.dim))
+            agent = drive(
+                kl.Agent(learner, engine="step", guards=guards), gradients(3, 30, domain.dim)
+            )
             played.append((repr(learner), agent.state.x.tobytes(), agent.x.tobytes()))
     return crc32(repr(sorted(played)).encode())
 
@@ -318,7 +352,9 @@ class Waiting(kl.GD):
 class TestTheClassInAFile:
     def test_klazys_classes_are_named_by_no_module_since_they_may_move(self):
         kinds = [
-            kind for kind in chain.from_iterable(_CLASSES.values()) if kind.__module__.startswith("klazy.")
+            kind
+            for kind in chain.from_iterable(_CLASSES.values())
+            if kind.__module__.startswith("klazy.")
         ]
         names = [_file_name(kind) for kind in kinds]
         assert len(set(names)) == len(names) > 30
@@ -348,7 +384,8 @@ class TestTheClassInAFile:
         assert type(kl.types.Learner.from_dict(about)) is kl.GD
 
     @pytest.mark.parametrize(
-        "name", ["Waiting", "klazy.Waiting", "elsewhere.Waiting", "os.GD", "klazy.L2Ball", None, 3]
+        "name",
+        ["Waiting", "klazy.Waiting", "elsewhere.Waiting", "os.GD", "klazy.L2Ball", None, 3],
     )
     def test_an_unknown_class_is_refused_and_nothing_is_imported(self, name):
         about = Waiting(kl.L2Ball(2), 1.0).to_dict() | {"class": name}
@@ -370,7 +407,9 @@ class TestAFileOfAnAgent:
     @pytest.fixture
     def path(self, tmp_path):
         path = tmp_path / "agent.json"
-        kl.Agent(kl.KLazyGD(kl.L2Ball(3), 9.0, k=2), engine="step", guards=kl.Guards(hold=2)).save(path)
+        kl.Agent(
+            kl.KLazyGD(kl.L2Ball(3), 9.0, k=2), engine="step", guards=kl.Guards(hold=2)
+        ).save(path)
         return path
 
     def test_what_cannot_be_read_is_refused(self, path):
@@ -380,7 +419,10 @@ class TestAFileOfAnAgent:
                 {"learner": {"class": "Popen"}},
                 r"No Learner of class 'Popen' is known. Import the module that defines it.",
             ),
-            ({"state": about["state"] | {"x": [0.0]}}, r"state.x must have shape \(3,\), got \(1,\)."),
+            (
+                {"state": about["state"] | {"x": [0.0]}},
+                r"state.x must have shape \(3,\), got \(1,\).",
+            ),
             (
                 {"state": about["state"] | {"x": [9.0, 0.0, 0.0]}},
                 r"state.x must be in L2Ball\(dim=3\), got \[9.0, 0.0, 0.0\].",
@@ -401,7 +443,9 @@ class TestAFileOfAnAgent:
     def test_what_is_incomplete_is_refused(self, path, name):
         """Without the state of its guards, an agent would go on as if there were none."""
         about = json.loads(path.read_text())["agent"]
-        path.write_bytes(add_checksum({key: value for key, value in about.items() if key != name}))
+        path.write_bytes(
+            add_checksum({key: value for key, value in about.items() if key != name})
+        )
         with pytest.raises(ValueError, match="damaged"):
             kl.Agent.load(path)
 
@@ -420,10 +464,14 @@ class TestAFileOfAnAgent:
         with pytest.raises(ValueError, match=message):
             kl.Agent.load(path)
 
-    @pytest.mark.parametrize("text", ["", "[]", "{", "{}", "\xff", '{"format": 2, "agent": 1}', "[" * 10**5])
+    @pytest.mark.parametrize(
+        "text", ["", "[]", "{", "{}", "\xff", '{"format": 2, "agent": 1}', "[" * 10**5]
+    )
     def test_another_file_is_refused(self, path, text):
         path.write_text(text, encoding="latin-1")
-        with pytest.raises(ValueError, match=r"is not a file that Agent.save wrote. Check the path."):
+        with pytest.raises(
+            ValueError, match=r"is not a file that Agent.save wrote. Check the path."
+        ):
             kl.Agent.load(path)
 
     def test_a_link_is_replaced_and_what_it_points_to_stays(self, path, tmp_path):

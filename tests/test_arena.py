@@ -27,7 +27,12 @@ from klazy.studies.arena.play import (
     play_contender,
     play_game,
 )
-from klazy.studies.arena.submission import Entrant, make_submission, read_submission, replay_sample
+from klazy.studies.arena.submission import (
+    Entrant,
+    make_submission,
+    read_submission,
+    replay_sample,
+)
 from klazy.studies.arena.suite import Entry
 from klazy.studies.arena.table import GameOptimum, GameScore, PlayedGame
 from klazy.studies.contenders import (
@@ -87,14 +92,20 @@ class TestTheSuite:
         for quick, count in ((False, 450), (True, 42)):
             first = list_games(7, quick=quick, suite="1")
             assert len(first) == count
-            assert [entry for entry in list_games(7, quick=quick) if entry.family != "servers"] == first
+            assert [
+                entry for entry in list_games(7, quick=quick) if entry.family != "servers"
+            ] == first
 
     def test_names_are_unique_and_only_drawn_games_change_with_the_seed(self):
         for quick in (False, True):
             games = list_games(quick=quick)
             assert len({entry.name for entry in games}) == len(games)
             data = {entry for entry in games if entry.seed is None}
-            assert data == {entry for entry in list_games(500, quick=quick) if entry.seed is None} != set()
+            assert (
+                data
+                == {entry for entry in list_games(500, quick=quick) if entry.seed is None}
+                != set()
+            )
             assert {entry.seed for entry in list_games(500, quick=quick)} <= {None, 500, 501}
 
     def test_games_of_one_sequence_differ_in_price_alone(self):
@@ -112,7 +123,9 @@ class TestTheSuite:
         assert crossing == pytest.approx(spread, rel=1e-12)
 
     def test_an_unknown_family_is_refused(self):
-        with pytest.raises(InvalidInput, match=r"family must be one of phases, bursts, .*, got 'tides'"):
+        with pytest.raises(
+            InvalidInput, match=r"family must be one of phases, bursts, .*, got 'tides'"
+        ):
             Entry("tides", "box", 1.0, 0, 10).make()
 
 
@@ -120,8 +133,12 @@ class TestAGame:
     def test_a_score_is_what_run_pays_in_the_second_half(self):
         game = TINY[0].make()
         found = play_contender(game, make_facts(game), SMALL[1])
-        trace = kl.run(kl.GD(game.domain, found.parameters["sigma"]), game.costs, movement=game.movement)
-        assert found.first == pytest.approx((trace.hitting + trace.switching)[: game.half].sum(), rel=1e-9)
+        trace = kl.run(
+            kl.GD(game.domain, found.parameters["sigma"]), game.costs, movement=game.movement
+        )
+        assert found.first == pytest.approx(
+            (trace.hitting + trace.switching)[: game.half].sum(), rel=1e-9
+        )
         assert found.hitting == pytest.approx(trace.hitting[game.half :].sum(), rel=1e-9)
         assert found.switching == pytest.approx(trace.switching[game.half :].sum(), rel=1e-9)
         assert found.candidates == 8
@@ -133,7 +150,9 @@ class TestAGame:
         g[game.half :] *= -3.0
         other = replace(game, costs=kl.contrib.LinearCosts(g))
         for contender in SMALL[1:3]:
-            told, changed = (play_contender(each, make_facts(each), contender) for each in (game, other))
+            told, changed = (
+                play_contender(each, make_facts(each), contender) for each in (game, other)
+            )
             assert told.parameters == changed.parameters
             assert told.first == changed.first
             assert told.cost != changed.cost
@@ -143,7 +162,10 @@ class TestAGame:
         found = play_contender(game, make_facts(game), SMALL[0])
         g = game.costs.arrays()[0]
         x = game.domain.argmin_linear(g[: game.half].sum(axis=0))
-        assert (found.hitting, found.switching) == (pytest.approx((g[game.half :] @ x).sum()), 0.0)
+        assert (found.hitting, found.switching) == (
+            pytest.approx((g[game.half :] @ x).sum()),
+            0.0,
+        )
 
     @pytest.mark.long
     def test_nobody_is_below_the_optimum(self):
@@ -171,7 +193,9 @@ class TestContenders:
             assert len(set(names)) == len(names)
             assert names == [each.name for each in CONTENDERS if each.study != other]
 
-    def test_version_1_has_fewer_contenders_and_whoever_does_not_play_never_moves(self, tiny, monkeypatch):
+    def test_version_1_has_fewer_contenders_and_whoever_does_not_play_never_moves(
+        self, tiny, monkeypatch
+    ):
         new = next(each for each in CONTENDERS if each.name == "rolling maximum")
         monkeypatch.setattr(play, "list_contenders", lambda study: [*SMALL, new])
         found = tiny(suite="1")
@@ -180,7 +204,10 @@ class TestContenders:
         costs = tiny().games[0].outcomes
         assert costs[new.name] == costs[FIXED]
         game = Entry("demand", "regimes", 1.0, 0, 120).make()
-        assert set(play_contender(game, make_facts(game), new).parameters) == {"window", "headroom"}
+        assert set(play_contender(game, make_facts(game), new).parameters) == {
+            "window",
+            "headroom",
+        }
         with pytest.raises(InvalidInput, match="suite must be one of '1', '2', got '3'"):
             tiny(suite="3")
 
@@ -191,7 +218,9 @@ class TestContenders:
         points = kl.run(holding, game.costs, movement=game.movement).x
         relatives = game.costs.arrays()[0]
         for t in range(3):
-            assert points[t + 1] == pytest.approx(game.costs.family.drift(relatives[t], points[t]), rel=1e-12)
+            assert points[t + 1] == pytest.approx(
+                game.costs.family.drift(relatives[t], points[t]), rel=1e-12
+            )
         facts = make_facts(game)
         kept = play_contender(game, facts, rules["1/N"])
         x = np.full((game.costs.T, 5), 0.2)
@@ -200,7 +229,9 @@ class TestContenders:
         demand = Entry("servers", "days", 1.0, 3, 120).make()
         facts = make_facts(demand)
         for name in ("1/N", "buy and hold"):
-            assert play_contender(demand, facts, rules[name]) == play_contender(demand, facts, SMALL[0])
+            assert play_contender(demand, facts, rules[name]) == play_contender(
+                demand, facts, SMALL[0]
+            )
 
     def test_a_learner_is_told_what_it_names(self):
         def mine(movement, domain):
@@ -216,14 +247,20 @@ class TestContenders:
             InvalidInput, match=r"KLazyGD needs a value for its argument k. Give it a default"
         ):
             make_own(kl.KLazyGD)
-        with pytest.raises(InvalidInput, match="learner must be a function that makes a learner, got 3"):
+        with pytest.raises(
+            InvalidInput, match="learner must be a function that makes a learner, got 3"
+        ):
             make_own(3)
         game = TINY[0].make()
-        with pytest.raises(InvalidInput, match=r"none must return a klazy.types.Learner, got NoneType"):
+        with pytest.raises(
+            InvalidInput, match=r"none must return a klazy.types.Learner, got NoneType"
+        ):
             make_own(lambda domain: None, "none").make_learner(make_facts(game))
 
     def test_own_code_is_imported_only_if_it_is_trusted(self):
-        with pytest.raises(InvalidInput, match=r"klazy:auto would be imported and run. Add --trust"):
+        with pytest.raises(
+            InvalidInput, match=r"klazy:auto would be imported and run. Add --trust"
+        ):
             import_own(["klazy:auto"], trust=False)
         with pytest.raises(InvalidInput, match="No installed learner is named 'auto'"):
             import_own(["auto"], trust=True)
@@ -252,7 +289,8 @@ class TestContenders:
 
         contents = {"environment.environment": {"Environment": Environment}}
         contents |= {
-            f"learner.models.dynamic.{name.lower()}": {name: Follower} for name in ("Ader", "Scream")
+            f"learner.models.dynamic.{name.lower()}": {name: Follower}
+            for name in ("Ader", "Scream")
         }
         assert list_outside() == []
         for path, names in contents.items():
@@ -268,7 +306,9 @@ class TestContenders:
         paid = (trace.hitting + trace.switching)[game.half :].sum()
         for contender in list_outside():
             assert contender.kind == OTHER_PACKAGES
-            assert play_contender(game, make_facts(game), contender).cost == pytest.approx(paid, rel=1e-9)
+            assert play_contender(game, make_facts(game), contender).cost == pytest.approx(
+                paid, rel=1e-9
+            )
         assert len(list_outside()) == 2
 
 
@@ -280,14 +320,18 @@ def test_optimum_tuning_and_scoring_are_the_same_for_every_entrant(monkeypatch):
 
     optima = []
     found_before = play.offline_optimum
-    monkeypatch.setattr(play, "offline_optimum", lambda *a, **k: optima.append(1) or found_before(*a, **k))
+    monkeypatch.setattr(
+        play, "offline_optimum", lambda *a, **k: optima.append(1) or found_before(*a, **k)
+    )
     tuned = Contender("tuned", TUNED, kl.GD, lambda facts: {"sigma": [10.0]})
     own = make_own(lambda domain: kl.GD(domain, 10.0), "own")
     outside = Contender("outside", OTHER_PACKAGES, draw, is_learner=False)
     for entry in (TINY[1], Entry("demand", "wandering", 3.0, 0, 120)):
         optima.clear()
         played = play_game(GameTask(entry, [tuned, own, outside], None))
-        scores = [replace(score, parameters={}, candidates=1) for score in played.outcomes.values()]
+        scores = [
+            replace(score, parameters={}, candidates=1) for score in played.outcomes.values()
+        ]
         assert scores[0] == scores[1]
         for name in ("first", "hitting", "switching", "hindsight"):
             assert getattr(scores[2], name) == pytest.approx(getattr(scores[0], name), rel=1e-12)
@@ -318,7 +362,9 @@ class TestResultsFiles:
     def test_ones_own_learner_is_handed_in_alone(self, tiny):
         own = make_own(lambda domain: kl.GD(domain, 1.0), "mine")
         results = make_submission(tiny([own]), ["mymodule:mine"])
-        assert [(each.name, each.learner) for each in results.entrants] == [("mine", "mymodule:mine")]
+        assert [(each.name, each.learner) for each in results.entrants] == [
+            ("mine", "mymodule:mine")
+        ]
 
     def test_replaying_finds_the_figures_that_are_not_true(self, handed_in):
         entries, differences = replay_sample(handed_in, 9, 0, jobs=1)
@@ -338,7 +384,9 @@ class TestResultsFiles:
         entrant = Entrant(name="mine", told="yours", learner="klazy:auto")
         games = [game.model_copy(update={"costs": game.costs[-1:]}) for game in handed_in.games]
         mine = handed_in.model_copy(update={"entrants": [entrant], "games": games})
-        with pytest.raises(InvalidInput, match=r"klazy:auto would be imported and run. Add --trust"):
+        with pytest.raises(
+            InvalidInput, match=r"klazy:auto would be imported and run. Add --trust"
+        ):
             replay_sample(mine, 1, 0, jobs=1)
         assert replay_sample(mine, 4, 0, trust=True, jobs=1)[1] == []
         fake = Entrant(name="auto", told="yours", learner="klazy:auto")
@@ -372,7 +420,9 @@ class TestResultsFiles:
         options = ("--out", "kept", "--jobs", 1)
         ran = call_klazy("arena", *options, "--every", 2, "--submit", "all.json", folder=tmp_path)
         assert (ran.status, ran.stderr) == (0, "")
-        assert "all.json; `klazy arena verify all.json` plays some of its games again" in ran.stdout
+        assert (
+            "all.json; `klazy arena verify all.json` plays some of its games again" in ran.stdout
+        )
         ran = call_klazy("arena", "verify", "all.json", "--jobs", 1, folder=tmp_path)
         assert ran.status == 0
         assert "2 of the 4 games of suite 2, seed 0." in ran.stdout
@@ -380,7 +430,9 @@ class TestResultsFiles:
         file = tmp_path / "all.json"
         text = file.read_text(encoding="utf-8")
         file.write_text(re.sub('"picked":[^,]*', '"picked":2.5', text), encoding="utf-8")
-        ran = call_klazy("arena", "verify", "all.json", "--draw", 3, "--json", "--jobs", 1, folder=tmp_path)
+        ran = call_klazy(
+            "arena", "verify", "all.json", "--draw", 3, "--json", "--jobs", 1, folder=tmp_path
+        )
         assert ran.status == 1
         told = json.loads(ran.stdout)
         assert (told["draw"], len(told["games"])) == (3, 2)
@@ -411,7 +463,9 @@ class TestTheLeaderboard:
 
 
 class TestTheWhole:
-    def test_what_was_played_is_not_played_again_but_ones_own_is(self, tiny, tmp_path, monkeypatch):
+    def test_what_was_played_is_not_played_again_but_ones_own_is(
+        self, tiny, tmp_path, monkeypatch
+    ):
         done = []
         found = tiny(out=tmp_path, progress=lambda at, total: done.append((at, total)))
         assert done == [(1, 4), (2, 4), (3, 4), (4, 4)]
@@ -445,7 +499,9 @@ class TestTheWhole:
             "import klazy\n\n\ndef mine(domain):\n    return klazy.GD(domain, 2.0)\n"
         )
         options = ("--out", "kept", "--jobs", 1)
-        ran = call_klazy("arena", *options, "--learner", "mine_of_arena:mine", "--trust", folder=tmp_path)
+        ran = call_klazy(
+            "arena", *options, "--learner", "mine_of_arena:mine", "--trust", folder=tmp_path
+        )
         assert (ran.status, ran.stderr) == (0, "")
         assert "mine, which knows only the set and the move cost: " in ran.stdout
         page = (tmp_path / "kept" / "arena.html").read_text(encoding="utf-8")
@@ -461,11 +517,20 @@ class TestTheWhole:
             assert latex.count(r" \\") == len(table) + 1
         figures = {file.name for file in (tmp_path / "kept" / "figures").iterdir()}
         assert figures == {"ratios.pdf", "ranks.pdf", "pareto.pdf", "games.pdf"}
-        for word in (f"suite {SUITE_VERSION}", "MIT licence", "Nemenyi", "Seeds below 100", "GD", "mine"):
+        for word in (
+            f"suite {SUITE_VERSION}",
+            "MIT licence",
+            "Nemenyi",
+            "Seeds below 100",
+            "GD",
+            "mine",
+        ):
             assert word in page
         ran = call_klazy("arena", *options, "--json", folder=tmp_path)
         told = json.loads(ran.stdout)
-        assert [row["contender"] for row in told["ranking"]] == [row["contender"] for row in tiny().rank()]
+        assert [row["contender"] for row in told["ranking"]] == [
+            row["contender"] for row in tiny().rank()
+        ]
         assert len(told["games"]) == 4
         for arguments, said in [
             (("--only", "tides"), "--only must be one of regimes, got 'tides'."),
@@ -502,7 +567,12 @@ def make_arena(paid, firsts=None, hindsight=0.0):
             first = row[j] if firsts is None else firsts[i][j]
             outcomes[name] = GameScore(first, row[j], 0.0, row[j] - hindsight, 1, {})
         games.append(
-            PlayedGame(Entry("regimes", "box", 1.0, i, 10), 1000.0, GameOptimum(0.0, 0.0, 0.0, 0.0), outcomes)
+            PlayedGame(
+                Entry("regimes", "box", 1.0, i, 10),
+                1000.0,
+                GameOptimum(0.0, 0.0, 0.0, 0.0),
+                outcomes,
+            )
         )
     return Arena(games, contenders)
 
@@ -515,7 +585,10 @@ class TestTheTable:
         assert rows[FIXED]["best_tuned"] == pytest.approx(np.sqrt(2.0))
         assert rows["auto"]["worse_by_2_%"] == 0.5
         assert rows["auto"]["within_2_%"] == 0.5
-        assert (rows["auto"]["worst_ratio"], rows["auto"]["worst_game"]) == (4.0, found.games[1].entry.name)
+        assert (rows["auto"]["worst_ratio"], rows["auto"]["worst_game"]) == (
+            4.0,
+            found.games[1].entry.name,
+        )
         assert rows["auto"]["low"] == pytest.approx(0.5)
         assert rows["auto"]["high"] == pytest.approx(4.0)
 
@@ -537,7 +610,9 @@ class TestTheTable:
     def test_the_critical_difference_is_nemenyis(self):
         """For three contenders and n games 2.343 sqrt(12 / 6n), by the table of Demsar (2006)."""
         found = make_arena([[3.0, 2.0, 1.0]] * 8)
-        assert found.find_critical_difference() == pytest.approx(2.343 * np.sqrt(12.0 / 48.0), abs=1e-3)
+        assert found.find_critical_difference() == pytest.approx(
+            2.343 * np.sqrt(12.0 / 48.0), abs=1e-3
+        )
         assert found.average_ranks.tolist() == [3.0, 2.0, 1.0]
         assert found.test_ranks() == pytest.approx(
             np.exp(-8.0)
@@ -552,7 +627,11 @@ class TestTheTable:
 
 def test_bars_join_ranks_that_are_not_clearly_apart():
     figure = show.draw_ranks({"a": 1.0, "b": 1.8, "c": 2.7, "d": 4.0}, 1.0)
-    bars = [np.asarray(line.get_xdata()) for line in figure.axes[0].lines if line.get_linewidth() > 2.0]
+    bars = [
+        np.asarray(line.get_xdata())
+        for line in figure.axes[0].lines
+        if line.get_linewidth() > 2.0
+    ]
     spans = [(round(left + 0.04, 6), round(right - 0.04, 6)) for left, right in bars[:-1]]
     assert spans == [(1.0, 1.8), (1.8, 2.7)]
     assert np.ptp(bars[-1]) == pytest.approx(1.0)  # the scale

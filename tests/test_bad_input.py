@@ -44,7 +44,9 @@ REJECTED = {
     "radius must be a finite number, got nan.": lambda: kl.L1Ball(2, float("nan")),
     "center must have shape (2,), got (3,).": lambda: kl.L1Ball(2, 1.0, [0, 0, 0]),
     "lower[1] must be at most upper[1], 0.0, got 1.0.": lambda: kl.Box([0, 1], [1, 0]),
-    "upper[0] must be a finite number, got inf. Remove or fill NaN and inf.": lambda: kl.Box([0.0], [np.inf]),
+    "upper[0] must be a finite number, got inf. Remove or fill NaN and inf.": lambda: kl.Box(
+        [0.0], [np.inf]
+    ),
     "total must be above 0, got 0.": lambda: kl.Simplex(3, 0),
     "total must be between the floors' sum 0.0 and the caps' sum 1.5, got 2.0.": (
         lambda: kl.CappedSimplex(3, 2.0, 0.5)
@@ -52,10 +54,16 @@ REJECTED = {
     "floor[2] must be at most cap[2], 0.5, got 0.6.": (
         lambda: kl.CappedSimplex(3, 1.0, 0.5, [0.0, 0.0, 0.6])
     ),
-    "The polytope is empty: no x has A x <= b.": (lambda: kl.Polytope([[1.0], [-1.0]], [-1.0, -1.0])),
-    "The polytope is unbounded. Add constraints in every direction.": lambda: kl.Polytope([[1, 0]], [1]),
+    "The polytope is empty: no x has A x <= b.": (
+        lambda: kl.Polytope([[1.0], [-1.0]], [-1.0, -1.0])
+    ),
+    "The polytope is unbounded. Add constraints in every direction.": lambda: kl.Polytope(
+        [[1, 0]], [1]
+    ),
     "sets must be a list such as [Box(0, 1), Simplex(3)], got [].": lambda: kl.Product([]),  # pyright: ignore
-    "sets[1] must be a ConvexSet such as Simplex(3), got 3.": lambda: kl.Product([kl.Box(0, 1), 3]),  # pyright: ignore
+    "sets[1] must be a ConvexSet such as Simplex(3), got 3.": lambda: kl.Product(
+        [kl.Box(0, 1), 3]
+    ),  # pyright: ignore
     "The sets must have the same dimension, got [2, 3]. Use Product for different coordinates.": (
         lambda: kl.Intersection((kl.L2Ball(2), kl.L2Ball(3)))
     ),
@@ -68,8 +76,8 @@ REJECTED = {
     ),
     "lower must contain real numbers, got an array of dtype bool.": lambda: kl.Box(False, True),
     # schedules
-    "sigma must be above 0, got 0. Give a regularisation above zero, 1 / learning rate.": lambda: kl.GD(
-        BALL, 0
+    "sigma must be above 0, got 0. Give a regularisation above zero, 1 / learning rate.": lambda: (
+        kl.GD(BALL, 0)
     ),  # pyright: ignore
     "offset must be above -1, so that sigma is above 0, got -1.0.": lambda: kl.Sqrt(1, -1),
     "sigma must be at least 1e-60, got 1e-310. Use smaller units.": lambda: kl.GD(BALL, 1e-310),
@@ -87,13 +95,17 @@ REJECTED = {
     "learning_rate must be a number, got Sqrt(c=2.0). Pass a schedule as sigma.": (
         lambda: kl.GD(BALL, learning_rate=kl.Sqrt(2.0))  # pyright: ignore
     ),
-    "k must be an integer of at least 1, got 0. Use k=1 for greedy GD.": lambda: kl.KLazyGD(BALL, 1.0, k=0),  # pyright: ignore
+    "k must be an integer of at least 1, got 0. Use k=1 for greedy GD.": lambda: kl.KLazyGD(
+        BALL, 1.0, k=0
+    ),  # pyright: ignore
     "k must be an integer of at least 1, got 2.5. Use k=1 for greedy GD.": lambda: kl.KLazyFTRL(
         BALL,
         1.0,
         k=2.5,  # pyright: ignore
     ),
-    "k must be an integer of at least 1, got -3. Use k=1 for greedy GD.": lambda: kl.memories.Clock(-3),
+    "k must be an integer of at least 1, got -3. Use k=1 for greedy GD.": lambda: (
+        kl.memories.Clock(-3)
+    ),
     "m must be at least 1, got 0.5. Use m=1 for greedy GD.": lambda: kl.memories.Decay(0.5),
     "kappa must be above 0, got 0. Use Forget() to keep nothing.": lambda: kl.memories.Clip(0),
     "memory must be a Memory such as Decay(32) or Clock(65), got 32.": (
@@ -105,8 +117,8 @@ REJECTED = {
     ),
     "start must have shape (3,), got (2,).": lambda: kl.GD(BALL, 1.0, start=[0, 0]),  # pyright: ignore
     # ensembles
-    "experts must be a list of learners such as [GD(ball, 1.0), GD(ball, 2.0)], got [].": lambda: kl.SAder(
-        []
+    "experts must be a list of learners such as [GD(ball, 1.0), GD(ball, 2.0)], got [].": lambda: (
+        kl.SAder([])
     ),
     "All experts must be on the same set, here L2Ball(dim=3), but experts[1] is on L2Ball(dim=2).": (
         lambda: kl.SAder([GD, kl.GD(kl.L2Ball(2), 1.0)])
@@ -117,7 +129,9 @@ REJECTED = {
         lambda: kl.SAder([GD, GD], prior=[0.5, 0.6])
     ),
     "prior must have shape (1,), got (2,).": lambda: kl.SAder([GD], prior=[0.5, 0.5]),
-    "prior must be one of 'harmonic', 'uniform', got 'flat'.": lambda: kl.SAder([GD], prior="flat"),
+    "prior must be one of 'harmonic', 'uniform', got 'flat'.": lambda: kl.SAder(
+        [GD], prior="flat"
+    ),
     "movement must be a norm with one weight, such as L2Movement(1.0), got SwitchFee(). Only contrib.Leader(experts, movement, guard=False) takes others.": (
         lambda: kl.SAder([GD], movement=kl.contrib.SwitchFee())
     ),
@@ -133,7 +147,9 @@ REJECTED = {
     "movement must be a norm with one weight, such as L2Movement(1.0), got L2Movement(weight=[1.0, 3.0]). Only contrib.Leader(experts, movement, guard=False) takes others.": (
         lambda: kl.contrib.Leader([GD], kl.L2Movement([1.0, 3.0]))
     ),
-    "caution must not be negative, got -1.": lambda: kl.contrib.Leader([GD], kl.L2Movement(), caution=-1),
+    "caution must not be negative, got -1.": lambda: kl.contrib.Leader(
+        [GD], kl.L2Movement(), caution=-1
+    ),
     "guard must be True or False, got 2.": (
         lambda: kl.contrib.Leader([GD], kl.L2Movement(), guard=2)  # pyright: ignore
     ),
@@ -161,9 +177,9 @@ REJECTED = {
         lambda: kl.Agent(FOLLOWER, costs=kl.Linear(), columns=list("abc"), forecast=list("cde"))
     ),
     "d must be a finite number, got 'x'.": (
-        lambda: kl.Agent(FOLLOWER, costs=kl.Linear(), columns=list("abc"), forecast=list("def")).observe(
-            {"a": 1.0, "b": 1.0, "c": 1.0, "d": "x", "e": 1.0, "f": 1.0}
-        )
+        lambda: kl.Agent(
+            FOLLOWER, costs=kl.Linear(), columns=list("abc"), forecast=list("def")
+        ).observe({"a": 1.0, "b": 1.0, "c": 1.0, "d": "x", "e": 1.0, "f": 1.0})
     ),
     "state.leader must be the index of an expert, below 1, got 1.": (
         lambda: kl.run(
@@ -174,7 +190,12 @@ REJECTED = {
     ),
     "A Leader with guard=False has no certificate. Build it with guard=True.": (
         lambda: kl.theory.certify_experts(
-            kl.run(kl.contrib.Leader([GD], kl.L2Movement(), guard=False), G, record="experts", engine="step")
+            kl.run(
+                kl.contrib.Leader([GD], kl.L2Movement(), guard=False),
+                G,
+                record="experts",
+                engine="step",
+            )
         )
     ),
     "domain must be a ConvexSet such as L2Ball(5), got 4.": lambda: kl.auto(4),  # pyright: ignore
@@ -201,12 +222,16 @@ REJECTED = {
         lambda: kl.run(
             kl.SAder([MEMORY]),
             G,
-            state=kl.SAder([MEMORY]).init()._replace(experts=(MEMORY.init()._replace(hint=np.ones(3)),)),
+            state=kl.SAder([MEMORY])
+            .init()
+            ._replace(experts=(MEMORY.init()._replace(hint=np.ones(3)),)),
         )
     ),
     "state.experts[0] must be in round 1, got t=2.": (
         lambda: kl.run(
-            kl.SAder([GD]), G, state=kl.SAder([GD]).init()._replace(experts=(GD.init()._replace(t=2),))
+            kl.SAder([GD]),
+            G,
+            state=kl.SAder([GD]).init()._replace(experts=(GD.init()._replace(t=2),)),
         )
     ),
     "levels must be an integer of at least 1, got 0.": (
@@ -224,7 +249,9 @@ REJECTED = {
         GD, holes(-np.inf), engine="step"
     ),
     "g must have shape (T, d), one row per round, got (3,).": lambda: kl.run(GD, [1.0, 2.0, 3.0]),
-    "g must have shape (T, d), one row per round, got (0, 3).": lambda: kl.run(GD, np.ones((0, 3))),
+    "g must have shape (T, d), one row per round, got (0, 3).": lambda: kl.run(
+        GD, np.ones((0, 3))
+    ),
     "The rows of g must have equal length.": (lambda: kl.run(GD, [[1.0], [2.0, 3.0]])),
     "g must contain real numbers, got an array of dtype object.": (
         lambda: kl.run(GD, np.array([[None, 1.0, 2.0]]))
@@ -232,10 +259,12 @@ REJECTED = {
     "relatives must be above 0, got 0.0. Divide each price by the one before it.": (
         lambda: kl.LogWealthCosts([[1.0, 0.0]])
     ),
-    "weight must not be negative, or costs are not convex, got -1.0.": lambda: kl.QuadraticCosts(G, -1.0),
+    "weight must not be negative, or costs are not convex, got -1.0.": lambda: kl.QuadraticCosts(
+        G, -1.0
+    ),
     "weight must have shape (4,), got (3,).": (lambda: kl.QuadraticCosts(G, [1.0, 1.0, 1.0])),
-    "short must be a number or one per coordinate, none negative, got -2.0.": lambda: kl.PinballCosts(
-        G, -2.0
+    "short must be a number or one per coordinate, none negative, got -2.0.": lambda: (
+        kl.PinballCosts(G, -2.0)
     ),
     "labels must be 4 numbers, each -1 or +1, got [0, 1, 0, 1].": lambda: kl.contrib.HingeCosts(
         G, [0, 1, 0, 1]
@@ -250,7 +279,9 @@ REJECTED = {
         lambda: kl.CallableCosts(2, 3, lambda t, x: x[:1], lambda t, x: x).values(G[:2])  # pyright: ignore
     ),
     "value(2, x) must return one number, got None.": (
-        lambda: kl.run(GD, kl.CallableCosts(2, 3, lambda t, x: 0.0 if t < 2 else None, lambda t, x: x))  # pyright: ignore
+        lambda: kl.run(
+            GD, kl.CallableCosts(2, 3, lambda t, x: 0.0 if t < 2 else None, lambda t, x: x)
+        )  # pyright: ignore
     ),
     "subgradient(1) must have shape (3,), got (1,).": (
         lambda: kl.run(GD, Mine(subgradient=lambda t: np.ones(1)))
@@ -265,7 +296,9 @@ REJECTED = {
         lambda: kl.run(GD, Mine(value=lambda t: np.ones(2)))
     ),
     # movement
-    "weight must be a number or one per round, none negative, got -1.0.": lambda: kl.L2Movement(-1),
+    "weight must be a number or one per round, none negative, got -1.0.": lambda: kl.L2Movement(
+        -1
+    ),
     "weight must be one number or 4, one per round, got 2.": (
         lambda: kl.run(GD, G, movement=kl.L2Movement(np.ones(2)))
     ),
@@ -278,7 +311,9 @@ REJECTED = {
     "flips must be at most 1000000, got 9223372036854775808.": (
         lambda: resonance(kl.KLazyGD(BALL, 1.0, k=4), flips=2**63)
     ),
-    "A must be a square matrix, got shape (2,).": (lambda: kl.contrib.MahalanobisMovement(A=[1.0, 2.0])),
+    "A must be a square matrix, got shape (2,).": (
+        lambda: kl.contrib.MahalanobisMovement(A=[1.0, 2.0])
+    ),
     "A must be symmetric, got [[1.0, 1.0], [0.0, 1.0]]. Use (A + A.T) / 2.": (
         lambda: kl.contrib.MahalanobisMovement(A=[[1.0, 1.0], [0.0, 1.0]])
     ),
@@ -288,7 +323,9 @@ REJECTED = {
     "A must have shape (3, 3), got (2, 2).": (
         lambda: kl.run(GD, G, movement=kl.contrib.MahalanobisMovement(A=np.eye(2)))
     ),
-    "scale must be above 0, got [1.0, 0.0].": (lambda: kl.contrib.ImpactMovement(scale=[1.0, 0.0])),
+    "scale must be above 0, got [1.0, 0.0].": (
+        lambda: kl.contrib.ImpactMovement(scale=[1.0, 0.0])
+    ),
     "horizon must be a number of rounds for SquaredMovement(), got None.": (
         lambda: kl.contrib.Seasonal(BALL, kl.contrib.SquaredMovement())
     ),
@@ -307,18 +344,24 @@ REJECTED = {
     "A DriftedMovement needs a Simplex or CappedSimplex, got L2Ball(dim=3). Use TVMovement(...) elsewhere.": (
         lambda: kl.offline_optimum(np.ones((3, 3)), BALL, DRIFTED)
     ),
-    "move_cost must not be negative, got -1.0.": (lambda: kl.ScaleFree(1.0, move_cost=[1.0, -1.0])),
+    "move_cost must not be negative, got -1.0.": (
+        lambda: kl.ScaleFree(1.0, move_cost=[1.0, -1.0])
+    ),
     "up must be a number or one per coordinate, none negative, got [-1.0, 1.0].": (
         lambda: kl.contrib.AsymmetricMovement(up=np.array([-1.0, 1.0]))
     ),
     # run
     "learner must be a Learner such as GD(L2Ball(5), 1.0), got 3.": lambda: kl.run(3, G),  # pyright: ignore
     "costs must have dimension 3, as the set does, got 2.": lambda: kl.run(GD, np.ones((4, 2))),
-    "engine must be one of 'auto', 'compiled', 'step', got 'fast'.": (lambda: kl.run(GD, G, engine="fast")),
+    "engine must be one of 'auto', 'compiled', 'step', got 'fast'.": (
+        lambda: kl.run(GD, G, engine="fast")
+    ),
     "record must be one of 'experts', 'actions', 'costs', 'totals', got 'all'.": (
         lambda: kl.run(GD, G, record="all")
     ),
-    "movement must be a Movement such as L2Movement(1.0), got 6.": lambda: kl.run(GD, G, movement=6),  # pyright: ignore
+    "movement must be a Movement such as L2Movement(1.0), got 6.": lambda: kl.run(
+        GD, G, movement=6
+    ),  # pyright: ignore
     "learner must accept hints, as MemoryGD does, got GD(domain=L2Ball(dim=3), sigma=Constant(s=1.0)).": (
         lambda: kl.run(GD, G, hints=G)
     ),
@@ -332,12 +375,16 @@ REJECTED = {
     "state must come from a trace or agent of this KLazyGD, got GDState(": lambda: kl.run(
         kl.KLazyGD(BALL, 1.0, k=2), G, state=GD.init()
     ),
-    "state.x must have shape (3,), got (2,).": (lambda: kl.run(GD, G, state=kl.GD(kl.L2Ball(2), 1.0).init())),
+    "state.x must have shape (3,), got (2,).": (
+        lambda: kl.run(GD, G, state=kl.GD(kl.L2Ball(2), 1.0).init())
+    ),
     "costs must be those of the run, with T=4 and dim=3, got LinearCosts(T=1, dim=3).": (
         lambda: kl.regret(kl.run(GD, G, engine="step"), G, costs=G[:1])
     ),
     "u must have finite costs, got inf in round 1.": (
-        lambda: kl.regret(kl.run(kl.GD(kl.L2Ball(3, 1.0, [2.0, 2.0, 2.0]), 1.0), STEEP), [1.0, 2.0, 2.0])
+        lambda: kl.regret(
+            kl.run(kl.GD(kl.L2Ball(3, 1.0, [2.0, 2.0, 2.0]), 1.0), STEEP), [1.0, 2.0, 2.0]
+        )
     ),
     "u must be in L2Ball(dim=3), got a point outside. Use domain.project(u).": (
         lambda: kl.regret(kl.run(GD, G, engine="step"), [0.8, 0.8, 0.8])
@@ -370,12 +417,14 @@ REJECTED = {
         2,
         np.ma.masked,  # pyright: ignore
     ),
-    "radius must be a finite number, got an integer of 16610 bits.": (lambda: kl.L2Ball(2, 10**5000)),
+    "radius must be a finite number, got an integer of 16610 bits.": (
+        lambda: kl.L2Ball(2, 10**5000)
+    ),
     "learners[1] must be a Learner such as GD(L2Ball(5), 1.0), got 3.": (
         lambda: kl.run_many([GD, 3], G)  # pyright: ignore
     ),
-    "jobs must be an integer of at least 1, got 0. Leave it out for all cores.": lambda: kl.run_many(
-        [GD], G, jobs=0
+    "jobs must be an integer of at least 1, got 0. Leave it out for all cores.": lambda: (
+        kl.run_many([GD], G, jobs=0)
     ),
     "value must be a function of t and x, got None.": (
         lambda: kl.CallableCosts(3, 2, None, None)  # pyright: ignore
@@ -411,7 +460,9 @@ class Leaving(kl.GD):
         return state._replace(t=state.t + 1, x=x)
 
 
-STEEP = kl.CallableCosts(4, 3, lambda t, x: 0.0 if x[0] > 1.1 else np.inf, lambda t, x: np.zeros(3))
+STEEP = kl.CallableCosts(
+    4, 3, lambda t, x: 0.0 if x[0] > 1.1 else np.inf, lambda t, x: np.zeros(3)
+)
 
 
 class Falling(kl.types.Schedule):
@@ -435,11 +486,15 @@ def test_a_kernel_finds_what_is_not_finite_by_itself(value, engine, sigma):
         kl.MemoryGD(kl.L2Ball(5), sigma, memory=kl.memories.Full()),
         kl.KLazyFTRL(kl.L2Ball(5), sigma, k=2),
     ):
-        with pytest.raises(ValueError, match=re.escape(f"g[2, 1] must be a finite number, got {value}.")):
+        with pytest.raises(
+            ValueError, match=re.escape(f"g[2, 1] must be a finite number, got {value}.")
+        ):
             kl.run(learner, holes(value, d=5), engine=engine)
     g = np.zeros((3, 5))
     g[0, 0] = value
-    with pytest.raises(ValueError, match=re.escape(f"g[0, 0] must be a finite number, got {value}.")):
+    with pytest.raises(
+        ValueError, match=re.escape(f"g[0, 0] must be a finite number, got {value}.")
+    ):
         kl.run(kl.GD(kl.L2Ball(5), sigma), g, engine=engine)
 
 
@@ -468,9 +523,14 @@ def test_a_rejected_argument_ends_its_traceback_in_the_function_called(call):
     with pytest.raises(ValueError, match="got ") as caught:
         call()
     frames = traceback.extract_tb(caught.tb)
-    assert [Path(frame.filename).name for frame in frames[-2:]] == ["test_bad_input.py", "options.py"]
+    assert [Path(frame.filename).name for frame in frames[-2:]] == [
+        "test_bad_input.py",
+        "options.py",
+    ]
     shown = traceback.format_exception(caught.value)
-    assert sum(part.count("\n") for part in shown) <= 10 + 3  # this test's own frame, which no user has
+    assert (
+        sum(part.count("\n") for part in shown) <= 10 + 3
+    )  # this test's own frame, which no user has
 
 
 def test_an_unknown_keyword_names_the_one_that_is_meant():
@@ -479,7 +539,9 @@ def test_an_unknown_keyword_names_the_one_that_is_meant():
         TypeError, match=r"unexpected keyword argument 'movemnt'\. Did you mean 'movement'\?$"
     ):
         kl.run(learner, [[1.0]], movemnt="l1")  # pyright: ignore[reportCallIssue]
-    with pytest.raises(TypeError, match=r"^run\(\) got an unexpected keyword argument 'colour'\.$"):
+    with pytest.raises(
+        TypeError, match=r"^run\(\) got an unexpected keyword argument 'colour'\.$"
+    ):
         kl.run(learner, [[1.0]], colour="red")  # pyright: ignore[reportCallIssue]
     with pytest.raises(TypeError, match="missing 1 required positional argument"):
         kl.run(learner)  # pyright: ignore[reportCallIssue]
@@ -495,7 +557,9 @@ def test_an_unknown_keyword_names_the_one_that_is_meant():
         (kl.Sqrt, {"c": 1.0, "colour": "red"}, "'colour'."),
     ],
 )
-def test_a_constructor_names_the_keyword_that_is_meant(make: Any, options: dict[str, Any], message: str):
+def test_a_constructor_names_the_keyword_that_is_meant(
+    make: Any, options: dict[str, Any], message: str
+):
     """The message has the name of the class that was called, also if it inherits its constructor, as GD does."""
     owner = getattr(make, "__self__", None)
     name = make.__name__ if owner is None else type(owner).__name__
@@ -509,5 +573,7 @@ def test_a_constructor_of_your_own_says_which_keyword_is_meant():
         def __init__(self, domain: kl.types.ConvexSet, sigma: float, **options: Any) -> None:
             super().__init__(domain, sigma, **options)
 
-    with pytest.raises(TypeError, match=r"^Halving\(\) got an .* 'strt'\. Did you mean 'start'\?$"):
+    with pytest.raises(
+        TypeError, match=r"^Halving\(\) got an .* 'strt'\. Did you mean 'start'\?$"
+    ):
         Halving(kl.Box(0, 1), 1.0, strt=[0.5])

@@ -43,7 +43,9 @@ class TestShrunk:
 
 
 @pytest.mark.parametrize(
-    ("domain", "inset"), [(BALL, 1.0), (kl.Box([0.0] * 4, [1.0] * 4), 2.0), (kl.Simplex(5), 4.0)], ids=repr
+    ("domain", "inset"),
+    [(BALL, 1.0), (kl.Box([0.0] * 4, [1.0] * 4), 2.0), (kl.Simplex(5), 4.0)],
+    ids=repr,
 )
 def test_no_more_is_cut_off_than_the_bound_is_told(domain, inset):
     """The farthest that a point is from the shrunk set, in units of delta: 1 on balls, sqrt(d) on boxes, d - 1 on simplices."""
@@ -84,7 +86,9 @@ def test_estimates_in_a_game_chosen_beforehand_point_along_the_gradient():
     g = np.ones(d) / np.sqrt(d)
     found = []
     for seed in range(12):
-        learner = kl.contrib.Bandit(kl.GD(kl.L2Ball(d), d / delta / (3 * delta)), delta=delta, seed=seed)
+        learner = kl.contrib.Bandit(
+            kl.GD(kl.L2Ball(d), d / delta / (3 * delta)), delta=delta, seed=seed
+        )
         state = learner.init()
         for t in range(T):
             cost = np.array([1.0 + (t % 2) * (g @ state.x)])
@@ -115,10 +119,14 @@ def test_mean_regret_is_within_the_bound(domain, points):
     T, many = (1600, 2) if points == 1 else (600, 2)
     d, n, R = domain.dim, domain.rank, domain.reach()
     rng = np.random.default_rng(0)
-    g = np.repeat(np.vstack((np.eye(d)[0], -np.eye(d)[0])), T // 2, axis=0) + 0.2 * rng.normal(size=(T, d))
+    g = np.repeat(np.vstack((np.eye(d)[0], -np.eye(d)[0])), T // 2, axis=0) + 0.2 * rng.normal(
+        size=(T, d)
+    )
     g /= np.linalg.norm(g, axis=1).max()
     u = np.repeat(
-        domain.argmin_linear(np.array([g[: T // 2].sum(axis=0), g[T // 2 :].sum(axis=0)])), T // 2, axis=0
+        domain.argmin_linear(np.array([g[: T // 2].sum(axis=0), g[T // 2 :].sum(axis=0)])),
+        T // 2,
+        axis=0,
     )
     P = float(np.linalg.norm(u[-1] - u[0]))
     C = float(np.abs(g @ domain.argmin_linear(np.vstack((np.eye(d), -np.eye(d)))).T).max())
@@ -131,7 +139,9 @@ def test_mean_regret_is_within_the_bound(domain, points):
         for seed in range(many)
     ]
     assert np.mean(paid) <= bound
-    wrong = kl.regret(kl.run(kl.Fixed(domain, start=domain.argmin_linear(-g.sum(axis=0))), g), u).dynamic
+    wrong = kl.regret(
+        kl.run(kl.Fixed(domain, start=domain.argmin_linear(-g.sum(axis=0))), g), u
+    ).dynamic
     assert points == 1 or wrong > bound
 
 
@@ -170,7 +180,10 @@ def test_a_run_goes_on_bit_for_bit(points, seed, cut):
 
 
 def test_ensembles_and_wrapped_learners_keep_off_the_boundary_too():
-    experts = [kl.GD(kl.Simplex(5), 3.0, start=[1.0, 0.0, 0.0, 0.0, 0.0]), kl.LazyGD(kl.Simplex(5), 9.0)]
+    experts = [
+        kl.GD(kl.Simplex(5), 3.0, start=[1.0, 0.0, 0.0, 0.0, 0.0]),
+        kl.LazyGD(kl.Simplex(5), 9.0),
+    ]
     learner = kl.contrib.Bandit(kl.contrib.Delayed(kl.SAder(experts)), 2, delta=0.02)
     floor = 0.02 * np.sqrt(0.8)
     trace = kl.run(learner, gradients(1, 60, 5))
@@ -205,7 +218,10 @@ def test_an_agent_repeats_its_trials_bit_for_bit(points, tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("points", [1, 2])
 def test_a_round_in_which_guards_held_it_back_teaches_nothing(points, tmp_path):
-    learner, file = kl.contrib.Bandit(kl.GD(BALL, 3.0), points, delta=0.1), tmp_path / "decisions.db"
+    learner, file = (
+        kl.contrib.Bandit(kl.GD(BALL, 3.0), points, delta=0.1),
+        tmp_path / "decisions.db",
+    )
     with kl.Agent.open(file, learner, guards=kl.Guards(per_round=0.05), sync="batch") as agent:
         learned = 0
         for _ in range(8):

@@ -18,7 +18,10 @@ from klazy.kernels.rules import RULES
 JIT_OFF = os.environ.get("NUMBA_DISABLE_JIT") == "1"
 T = 70 if JIT_OFF else 150  # more than one chunk of the kernel, and not a multiple of it
 AGREE = 1e-12  # of the sum of what is added up; the two engines add in another order
-L2, L1 = kl.L2Ball(5, 0.7, [2.0, -1.0, 0.5, 0.0, 0.1]), kl.L1Ball(5, 2.0, [1.0, 0.0, -3.0, 0.2, 0.0])
+L2, L1 = (
+    kl.L2Ball(5, 0.7, [2.0, -1.0, 0.5, 0.0, 0.1]),
+    kl.L1Ball(5, 2.0, [1.0, 0.0, -3.0, 0.2, 0.0]),
+)
 SETS = [
     L2,
     L1,
@@ -75,14 +78,18 @@ def assert_agrees(batch, learners, g, **options):
 
 # A batch has a kernel for each rule on each set. Compiled, the rules take turns on the sets; as plain Python, each meets all.
 ANYWHERE = [rule for rule in RULES if RULES[rule].place is None]
-TURNS = {domain: ANYWHERE if JIT_OFF else [rule] for domain, rule in zip(SETS, ANYWHERE, strict=True)}
+TURNS = {
+    domain: ANYWHERE if JIT_OFF else [rule] for domain, rule in zip(SETS, ANYWHERE, strict=True)
+}
 
 
 @pytest.mark.parametrize("domain", SETS, ids=repr)
 def test_every_learner_under_every_schedule_pays_what_it_pays_alone(domain):
     learners = []
     for sigma in (*GIVEN, kl.ScaleFree(2.0), kl.ScaleFree(3.0, move_cost=0.0)):
-        learners += [learner for learner in family(domain, sigma) if learner.rule in TURNS[domain]]
+        learners += [
+            learner for learner in family(domain, sigma) if learner.rule in TURNS[domain]
+        ]
     g = gradients(1, T, domain.dim)
     g[:3] = 0.0  # a scale-free schedule has nothing to go by at first
     batch = run_batch(learners, g)
@@ -92,10 +99,15 @@ def test_every_learner_under_every_schedule_pays_what_it_pays_alone(domain):
 
 def test_by_default_a_learner_pays_for_moving_what_it_pays_in_run():
     g = gradients(3, 40, 5)
-    learners = [kl.GD(kl.Simplex(5), 2.0), kl.contrib.Reluctant(kl.Simplex(5), kl.TVMovement(0.25), 2.0, 2.0)]
+    learners = [
+        kl.GD(kl.Simplex(5), 2.0),
+        kl.contrib.Reluctant(kl.Simplex(5), kl.TVMovement(0.25), 2.0, 2.0),
+    ]
     batch = kl.run_batch(learners, g)
     totals = np.array([kl.run(learner, g, engine="step").totals for learner in learners])
-    np.testing.assert_allclose(np.column_stack((batch.hitting, batch.switching)), totals, atol=1e-12)
+    np.testing.assert_allclose(
+        np.column_stack((batch.hitting, batch.switching)), totals, atol=1e-12
+    )
 
 
 RUNS = st.tuples(
@@ -140,7 +152,9 @@ def test_a_grid_of_long_runs_agrees(domain):
 
 @pytest.mark.parametrize("domain", [kl.L2Ball(1), kl.L1Ball(8)], ids=repr)
 def test_the_smallest_and_the_largest_dimension_with_lanes(domain):
-    learners = [kl.KLazyGD(domain, kl.Sqrt(4.0), k=k, start=domain.start + 0.05) for k in (2, 3, 50)]
+    learners = [
+        kl.KLazyGD(domain, kl.Sqrt(4.0), k=k, start=domain.start + 0.05) for k in (2, 3, 50)
+    ]
     g = np.random.default_rng(3).choice(
         [-1.0, 0.0, 1.0], (T, domain.dim)
     )  # with ties, on which sorting must not stumble
@@ -152,7 +166,9 @@ def test_the_smallest_and_the_largest_dimension_with_lanes(domain):
 @pytest.mark.parametrize("checkpoints", [1, 7, 64, 100, 10_000])
 def test_checkpoints_are_the_running_sums_of_a_trace(checkpoints):
     learners = [
-        learner for learner in family(L2, kl.Sqrt(8.0)) if JIT_OFF or learner.rule in ("lazy", "memory")
+        learner
+        for learner in family(L2, kl.Sqrt(8.0))
+        if JIT_OFF or learner.rule in ("lazy", "memory")
     ]
     learners.insert(3, kl.GD(HalfBall(5), 1.0))
     g = gradients(4, T, 5)
@@ -165,7 +181,9 @@ def test_checkpoints_are_the_running_sums_of_a_trace(checkpoints):
     for curve, learner in zip(batch.curves, learners, strict=True):
         trace = kl.run(learner, g, record="costs", engine="step")
         running = np.cumsum((trace.hitting, trace.switching), axis=1)[:, batch.rounds - 1].T
-        np.testing.assert_allclose(curve, running, rtol=AGREE, atol=AGREE * np.abs(trace.hitting).sum())
+        np.testing.assert_allclose(
+            curve, running, rtol=AGREE, atol=AGREE * np.abs(trace.hitting).sum()
+        )
 
 
 def test_without_checkpoints_no_curve_is_kept():
@@ -181,7 +199,10 @@ def test_results_come_in_the_order_of_the_learners_whatever_the_jobs():
         for sigma in GIVEN
         for learner in family(domain, sigma)[:7]
     ]
-    g, order = gradients(5, 20 if JIT_OFF else T, 5), np.random.default_rng(0).permutation(len(learners))
+    g, order = (
+        gradients(5, 20 if JIT_OFF else T, 5),
+        np.random.default_rng(0).permutation(len(learners)),
+    )
     batch = run_batch(learners, g, jobs=1)
     assert len(set(batch.hitting)) > 20
     for jobs in (2, 3):
@@ -191,7 +212,9 @@ def test_results_come_in_the_order_of_the_learners_whatever_the_jobs():
 
 
 def test_offsets_that_each_run_has_alone_share_blocks_and_agree():
-    learners = [kl.KLazyGD(L1, kl.Sqrt(3.0, offset), k=9) for offset in np.linspace(-0.9, 50.0, 11)]
+    learners = [
+        kl.KLazyGD(L1, kl.Sqrt(3.0, offset), k=9) for offset in np.linspace(-0.9, 50.0, 11)
+    ]
     g = gradients(6, T, 5)
     assert_agrees(run_batch(learners, g), learners, g)
 
@@ -210,7 +233,9 @@ def test_offsets_that_each_run_has_alone_share_blocks_and_agree():
 )
 def test_every_movement_cost_is_charged(movement):
     g = gradients(7, T, 5)
-    learners = [learner for learner in family(L2, kl.Sqrt(8.0)) if JIT_OFF or learner.rule == "memory"]
+    learners = [
+        learner for learner in family(L2, kl.Sqrt(8.0)) if JIT_OFF or learner.rule == "memory"
+    ]
     batch = run_batch(learners, g, movement=movement)
     assert batch.engine == "lanes"
     assert_agrees(batch, learners, g, movement=movement, engine="step")
@@ -223,7 +248,12 @@ def test_every_movement_cost_is_charged(movement):
         ([kl.GD(HalfBall(5), 1.0)], gradients(8, 9, 5)),
         ([kl.LazyGD(kl.Box(-np.ones(9), np.ones(9)), 1.0)], gradients(8, 9, 9)),
         (
-            [kl.SAder([kl.GD(HalfBall(5), 1.0), kl.LazyGD(HalfBall(5), 2.0)], movement=kl.L2Movement(3.0))],
+            [
+                kl.SAder(
+                    [kl.GD(HalfBall(5), 1.0), kl.LazyGD(HalfBall(5), 2.0)],
+                    movement=kl.L2Movement(3.0),
+                )
+            ],
             gradients(8, 9, 5),
         ),
         ([kl.LazyGD(kl.Simplex(5), 1.0)], kl.QuadraticCosts(gradients(8, 9, 5))),
@@ -235,7 +265,9 @@ def test_what_has_no_lanes_is_played_by_run(learners, costs):
         batch = run_batch(learners, costs, checkpoints=checkpoints, jobs=1)
         assert batch.engine == "runs"
         totals = np.array([kl.run(learner, costs).totals for learner in learners])
-        np.testing.assert_allclose(np.transpose((batch.hitting, batch.switching)), totals, rtol=1e-14)
+        np.testing.assert_allclose(
+            np.transpose((batch.hitting, batch.switching)), totals, rtol=1e-14
+        )
         assert batch.curves.shape == (len(learners), checkpoints, 2)
 
 
@@ -321,7 +353,9 @@ def test_bad_input_is_refused(call, message):
 
 
 def test_weights_of_another_horizon_are_refused():
-    with pytest.raises(ValueError, match=r"weight must be one number or 4, one per round, got 3."):
+    with pytest.raises(
+        ValueError, match=r"weight must be one number or 4, one per round, got 3."
+    ):
         run_batch(TWO, np.ones((4, 5)), movement=kl.L2Movement([1.0, 2.0, 3.0]))
 
 

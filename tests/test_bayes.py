@@ -6,7 +6,14 @@ import numpy as np
 import pytest
 
 from klazy.studies.arena.suite import Entry
-from klazy.studies.bayes import FAMILIES, Signal, find_signal, make_filter, plan_switches, play_bayes
+from klazy.studies.bayes import (
+    FAMILIES,
+    Signal,
+    find_signal,
+    make_filter,
+    plan_switches,
+    play_bayes,
+)
 
 ENDS = (-1.0, -0.4, 0.0, 0.7, 1.0)
 

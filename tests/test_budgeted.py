@@ -27,7 +27,12 @@ PRICES = [name for name, make in MOVEMENTS.items() if isinstance(make(5).weight,
 
 
 @pytest.mark.parametrize("price", PRICES)
-@given(name=st.sampled_from(list(EVERY_LEARNER)), share=st.floats(1e-3, 2.0), paced=st.booleans(), seed=seeds)
+@given(
+    name=st.sampled_from(list(EVERY_LEARNER)),
+    share=st.floats(1e-3, 2.0),
+    paced=st.booleans(),
+    seed=seeds,
+)
 def test_all_moves_together_never_cost_more_than_the_budget(price, name, share, paced, seed):
     movement, T = MOVEMENTS[price](5), 15
     learner = EVERY_LEARNER[name](BALL, 0.3)
@@ -46,7 +51,9 @@ def test_all_moves_together_never_cost_more_than_the_budget(price, name, share, 
 def test_an_ample_budget_changes_nothing(name, seed):
     learner, g = EVERY_LEARNER[name](BALL, 2.0), gradients(seed, 12, 5)
     budgeted = kl.contrib.Budgeted(learner, 1e6)
-    assert np.array_equal(kl.run(budgeted, g).x, kl.run(learner, g, engine="step", feedback="gradient").x)
+    assert np.array_equal(
+        kl.run(budgeted, g).x, kl.run(learner, g, engine="step", feedback="gradient").x
+    )
 
 
 @given(S=st.floats(0.05, 40.0), paced=st.booleans(), blocks=st.integers(1, 6), seed=seeds)
@@ -58,7 +65,9 @@ def test_regret_is_within_the_bound(S, paced, blocks, seed):
     length = -(-T // blocks)
     u = BALL.argmin_linear(np.add.reduceat(g, np.arange(0, T, length))).repeat(length, axis=0)[:T]
     P = float(np.linalg.norm(np.diff(u, axis=0), axis=1).sum())
-    learner = kl.contrib.Budgeted(kl.GD(BALL, budget_sigma(T, 1.0, 1.0, P, S)), S, T=T if paced else None)
+    learner = kl.contrib.Budgeted(
+        kl.GD(BALL, budget_sigma(T, 1.0, 1.0, P, S)), S, T=T if paced else None
+    )
     trace = kl.run(learner, g)
     assert kl.regret(trace, u).dynamic <= budgeted_bound(T, 1.0, 1.0, P, S) + 1e-9
     assert np.array_equal(trace.state.x, trace.state.inner.x) or paced
@@ -149,9 +158,13 @@ def test_no_learner_beats_the_lower_bound_of_its_budget(S):
 def test_upper_and_lower_bound_have_one_order():
     for T, share in product((10**3, 10**5, 10**7), (0.0, 0.3, 0.6, 0.9)):
         S = 2.0 * (math.sqrt(T) / 2.0) ** share
-        assert 1.0 <= budgeted_bound(T, 1.0, 1.0, 0.0, S) / budget_lower_bound(T, 1.0, 1.0, S) <= 5.0
+        assert (
+            1.0 <= budgeted_bound(T, 1.0, 1.0, 0.0, S) / budget_lower_bound(T, 1.0, 1.0, S) <= 5.0
+        )
     for T, K in product((10**3, 10**6), (1, 10, 500)):
-        assert 1.0 <= switch_bound(T, 1.0, 1.0, 0.0, K) / switch_lower_bound(T, 1.0, 1.0, K) <= 3.0
+        assert (
+            1.0 <= switch_bound(T, 1.0, 1.0, 0.0, K) / switch_lower_bound(T, 1.0, 1.0, K) <= 3.0
+        )
 
 
 @pytest.mark.parametrize("m", [1, 2, 3, 10, 11])

@@ -9,7 +9,8 @@ from cases import cover_pairs
 
 FACTORS = st.lists(st.integers(1, 6), min_size=2, max_size=5).map(
     lambda sizes: [
-        [f"{factor}{i}" for i in range(size)] for factor, size in zip("abcde", sizes, strict=False)
+        [f"{factor}{i}" for i in range(size)]
+        for factor, size in zip("abcde", sizes, strict=False)
     ]
 )
 

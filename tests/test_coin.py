@@ -25,7 +25,13 @@ def played(learner, g):
 
 @given(
     domain=st.sampled_from(
-        [kl.contrib.Space(3), kl.L2Ball(3, 1e6), kl.L2Ball(3, 0.5), kl.Simplex(3), kl.L1Ball(3, 4.0)]
+        [
+            kl.contrib.Space(3),
+            kl.L2Ball(3, 1e6),
+            kl.L2Ball(3, 0.5),
+            kl.Simplex(3),
+            kl.L1Ball(3, 4.0),
+        ]
     ),
     seed=seeds,
     drift=st.floats(0.0, 3.0),
@@ -52,7 +58,8 @@ def test_a_set_that_is_never_left_changes_nothing(seed, start):
 
 
 @given(
-    seed=seeds, domain=st.sampled_from([kl.L2Ball(3, 0.5), kl.Simplex(3), kl.Box(-np.ones(3), np.ones(3))])
+    seed=seeds,
+    domain=st.sampled_from([kl.L2Ball(3, 0.5), kl.Simplex(3), kl.Box(-np.ones(3), np.ones(3))]),
 )
 def test_what_a_bet_is_told_costs_it_at_least_what_the_point_costs(seed, domain):
     """Beside every point of the set, and no coin is longer than 1: so the bettor's bound holds for the points played."""
@@ -68,7 +75,9 @@ def test_what_a_bet_is_told_costs_it_at_least_what_the_point_costs(seed, domain)
 
 def test_the_first_bets_by_hand():
     """Coins of 1 and a wealth of 2: bets of 1/2 of 2, then 2/3 of 3."""
-    x = played(kl.contrib.CoinBetting(kl.contrib.Space(1), 4.0, wealth=2.0), np.array([[-4.0], [-4.0]]))
+    x = played(
+        kl.contrib.CoinBetting(kl.contrib.Space(1), 4.0, wealth=2.0), np.array([[-4.0], [-4.0]])
+    )
     np.testing.assert_allclose(x[:, 0], [0.0, 1.0, 2.0], rtol=1e-15)
 
 
@@ -86,12 +95,16 @@ def test_a_longer_gradient_counts_as_one_of_length_g():
 
 
 def distance_to_three(T):
-    return kl.CallableCosts(T, 1, lambda t, x: abs(float(x[0]) - 3.0), lambda t, x: np.sign(x - 3.0))
+    return kl.CallableCosts(
+        T, 1, lambda t, x: abs(float(x[0]) - 3.0), lambda t, x: np.sign(x - 3.0)
+    )
 
 
 def test_betting_pays_the_same_on_a_ball_of_any_size_and_auto_does_not():
     paid = [
-        kl.run(kl.contrib.CoinBetting(kl.L2Ball(1, R), 1.0), distance_to_three(50), movement="l2").totals.cost
+        kl.run(
+            kl.contrib.CoinBetting(kl.L2Ball(1, R), 1.0), distance_to_three(50), movement="l2"
+        ).totals.cost
         for R in (10.0, 1e6)
     ]
     assert paid[0] == paid[1] < 200.0
@@ -216,5 +229,7 @@ def test_a_bet_in_the_set_is_not_taken_for_one_beyond_it():
     g = gradients(0, 30, 4)
     start = np.array([0.1, -0.2, 0.0, 0.3])
     here = played(kl.contrib.CoinBetting(kl.L2Ball(4), 3.0, start=start), g)
-    there = played(kl.contrib.CoinBetting(kl.L2Ball(4, 1.0, [0.5] * 4), 3.0, start=start + 0.5), g)
+    there = played(
+        kl.contrib.CoinBetting(kl.L2Ball(4, 1.0, [0.5] * 4), 3.0, start=start + 0.5), g
+    )
     np.testing.assert_allclose(there - 0.5, here, atol=1e-12)

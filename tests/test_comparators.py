@@ -41,7 +41,14 @@ SETS: list[kl.types.ConvexSet] = [
     kl.Product([kl.L2Ball(2), kl.Box(-1.0, 1.0)]),
     kl.Intersection([kl.L2Ball(3), kl.Box([0.0, -1.0, -1.0], [1.0, 1.0, 0.2])]),
 ]
-FAMILIES = ["LinearCosts", "QuadraticCosts", "PinballCosts", "HingeCosts", "LogisticCosts", "LogWealthCosts"]
+FAMILIES = [
+    "LinearCosts",
+    "QuadraticCosts",
+    "PinballCosts",
+    "HingeCosts",
+    "LogisticCosts",
+    "LogWealthCosts",
+]
 T = 8
 MOVEMENTS: list[kl.types.Movement] = [
     kl.L2Movement(0.5),
@@ -67,7 +74,9 @@ SOLVER = 1e-7  # ten times the gap at which Clarabel stops
 def agrees(found: Any, value: float) -> bool:
     """A certified gap of 1e-7 and the solver's own 1e-8, with room for a scale of costs beyond their sum."""
     near = 1e-6 * (1.0 + abs(value))
-    return abs(found.cost - value) <= near and found.lower_bound <= value + SOLVER * (1.0 + abs(value))
+    return abs(found.cost - value) <= near and found.lower_bound <= value + SOLVER * (
+        1.0 + abs(value)
+    )
 
 
 def stated_cost(costs: Any, t: int, x: cp.Expression) -> Any:
@@ -83,9 +92,9 @@ def stated_cost(costs: Any, t: int, x: cp.Expression) -> Any:
         case kl.contrib.WeightedQuadratic():
             return row[-1] / 2 * cp.sum_squares(x - row[:-1])
         case kl.Pinball(short=short, excess=excess):
-            return np.resize(short, row.size) @ cp.pos(row - x) + np.resize(excess, row.size) @ cp.pos(
-                x - row
-            )
+            return np.resize(short, row.size) @ cp.pos(row - x) + np.resize(
+                excess, row.size
+            ) @ cp.pos(x - row)
         case kl.LogWealth():
             return -cp.log(row @ x)
         case kl.contrib.Hinge():
@@ -149,7 +158,9 @@ def feasible(domain: kl.types.ConvexSet, seed: int, n: int = T) -> Array:
     return domain.project(np.random.default_rng(seed).normal(scale=2.0, size=(n, domain.dim)))
 
 
-def paid(costs: kl.types.Costs, movement: kl.types.Movement, u: Array, x0: Array | None = None) -> float:
+def paid(
+    costs: kl.types.Costs, movement: kl.types.Movement, u: Array, x0: Array | None = None
+) -> float:
     return float(costs.values(u).sum() + movement.paid(u, x0).sum())
 
 
@@ -181,7 +192,9 @@ class TestDrift:
         for scale in (0.1, 0.5):
             relatives = np.exp(rng.normal(0.0, scale, (6, 2)))
             costs = (
-                kl.contrib.LinearCosts(rng.normal(size=(6, 2))) if linear else kl.LogWealthCosts(relatives)
+                kl.contrib.LinearCosts(rng.normal(size=(6, 2)))
+                if linear
+                else kl.LogWealthCosts(relatives)
             )
             movement = kl.contrib.DriftedMovement(0.2, relatives=relatives)
             start = None if x0 is None else np.array(x0)
@@ -199,7 +212,9 @@ class TestDrift:
             # as near as its gap says; a grid of 1/200 costs little more than the true optimum
             assert found.cost - found.lower_bound >= least.min() - found.lower_bound - 0.02
 
-    @pytest.mark.parametrize("domain", [SIMPLEX, kl.CappedSimplex(3, cap=0.6, floor=0.1)], ids=repr)
+    @pytest.mark.parametrize(
+        "domain", [SIMPLEX, kl.CappedSimplex(3, cap=0.6, floor=0.1)], ids=repr
+    )
     def test_where_prices_stand_still_it_is_total_variation(self, domain):
         costs = kl.contrib.LinearCosts(gradients(3, 20, 3))
         drifted = kl.contrib.DriftedMovement(0.4, relatives=np.full((20, 3), 2.0))
@@ -212,7 +227,9 @@ class TestDrift:
     def test_at_daily_returns_the_bound_is_near_the_optimum(self, domain):
         relatives = np.exp(np.random.default_rng(0).normal(0.0, 0.02, (100, 3)))
         costs = kl.LogWealthCosts(relatives)
-        found = offline_optimum(costs, domain, drift_with(kl.L1Movement(0.0015), domain, relatives), gap=0.02)
+        found = offline_optimum(
+            costs, domain, drift_with(kl.L1Movement(0.0015), domain, relatives), gap=0.02
+        )
         assert found.movement == kl.contrib.DriftedMovement(0.003, relatives=relatives)
         alone = float(costs.values(domain.lowest(-relatives)).sum())
         assert alone < found.lower_bound < found.cost
@@ -230,7 +247,12 @@ class TestDrift:
             assert drifted.weight == weight
             x = SIMPLEX.project(gradients(1, 4, 3))
             np.testing.assert_allclose(drifted.paid(x), movement.paid(x), rtol=1e-12, atol=1e-15)
-        for movement in (skew, kl.L2Movement(2.0), kl.contrib.ImpactMovement(2.0), kl.contrib.SwitchFee(2.0)):
+        for movement in (
+            skew,
+            kl.L2Movement(2.0),
+            kl.contrib.ImpactMovement(2.0),
+            kl.contrib.SwitchFee(2.0),
+        ):
             assert drift_with(movement, SIMPLEX, relatives) is None
         assert drift_with(kl.TVMovement(), kl.L2Ball(3), relatives) is None
 
@@ -241,14 +263,17 @@ class TestAgainstAConicSolver:
     def test_every_set_and_family(self, domain, name):
         if has_domain(name, domain):
             costs, movement = costs_of(name, T, domain.dim, 1), MOVEMENTS[0]
-            assert agrees(offline_optimum(costs, domain, movement, gap=1e-7), conic(costs, domain, movement))
+            assert agrees(
+                offline_optimum(costs, domain, movement, gap=1e-7), conic(costs, domain, movement)
+            )
 
     @pytest.mark.parametrize("name", FAMILIES)
     @pytest.mark.parametrize("movement", MOVEMENTS, ids=repr)
     def test_every_movement_from_a_point_outside_the_set(self, movement, name):
         costs, x0 = costs_of(name, T, 3, 2), np.array([0.7, -0.4, 0.2])
         assert agrees(
-            offline_optimum(costs, SIMPLEX, movement, x0=x0, gap=1e-7), conic(costs, SIMPLEX, movement, x0)
+            offline_optimum(costs, SIMPLEX, movement, x0=x0, gap=1e-7),
+            conic(costs, SIMPLEX, movement, x0),
         )
 
     @pytest.mark.parametrize("name", FAMILIES)
@@ -271,10 +296,14 @@ class TestAgainstAConicSolver:
         x0 = domain.start if stands else None
         found = offline_optimum(costs, domain, movement, x0=x0, ramp=ramp, gap=1e-5)
         value = conic(costs, domain, movement, x0, ramp)
-        assert abs(found.cost - value) <= 2e-5 * (1.0 + abs(value))  # twice the gap that was asked for
+        assert abs(found.cost - value) <= 2e-5 * (
+            1.0 + abs(value)
+        )  # twice the gap that was asked for
         assert found.lower_bound <= value + SOLVER * (1.0 + abs(value))
         assert domain.contains(found.u)
-        steps = np.diff(found.u, axis=0) if x0 is None else np.diff(found.u, axis=0, prepend=x0[None])
+        steps = (
+            np.diff(found.u, axis=0) if x0 is None else np.diff(found.u, axis=0, prepend=x0[None])
+        )
         down, up = (np.inf if limit is None else np.asarray(limit) for limit in ramp)
         assert (steps <= up + 1e-12).all()
         assert (steps >= -down - 1e-12).all()
@@ -299,7 +328,9 @@ class TestAgainstAConicSolver:
         given = None if ramp == (None, None) else ramp
         found = offline_optimum(costs, domain, movement, x0=x0, ramp=given, lead=2, gap=1e-5)
         value = conic(costs, domain, movement, x0, ramp, 2)
-        assert abs(found.cost - value) <= 2e-5 * (1.0 + abs(value))  # twice the gap that was asked for
+        assert abs(found.cost - value) <= 2e-5 * (
+            1.0 + abs(value)
+        )  # twice the gap that was asked for
         assert found.lower_bound <= value + SOLVER * (1.0 + abs(value))
         first = found.u[:3] if x0 is None else found.u[:2] - x0
         np.testing.assert_array_equal(first, np.tile(first[0], (len(first), 1)))
@@ -327,16 +358,25 @@ class TestAgainstAConicSolver:
             ({"x0": [9.0, 0.0, 0.0]}, "x0 must be in the set with a ramp"),
             ({"lead": T}, f"lead must be less than the {T} rounds, got {T}"),
             ({"lead": -1}, "lead must be an integer of at least 0, got -1"),
-            ({"ramp": None, "lead": 1, "x0": [9.0, 0.0, 0.0]}, "x0 must be in the set with a lead"),
+            (
+                {"ramp": None, "lead": 1, "x0": [9.0, 0.0, 0.0]},
+                "x0 must be in the set with a lead",
+            ),
         ],
     )
     def test_a_ramp_that_does_not_fit_is_refused(self, options, message):
         given = {"movement": "l1", "ramp": (1.0, 1.0)} | options
         with pytest.raises(InvalidInput, match=message):
             offline_optimum(costs_of("QuadraticCosts", T, 3, 6), BOX, **given)
-        with pytest.raises(InvalidInput, match="A ramp of integers needs a Box and costs by coordinate"):
+        with pytest.raises(
+            InvalidInput, match="A ramp of integers needs a Box and costs by coordinate"
+        ):
             offline_optimum(
-                costs_of("QuadraticCosts", T, 3, 6), kl.Simplex(3, 2), "tv", ramp=(1, 1), integers=True
+                costs_of("QuadraticCosts", T, 3, 6),
+                kl.Simplex(3, 2),
+                "tv",
+                ramp=(1, 1),
+                integers=True,
             )
 
     @pytest.mark.parametrize("name", FAMILIES)
@@ -347,10 +387,13 @@ class TestAgainstAConicSolver:
             found = best_fixed(costs, domain, gap=1e-5)
             value = solved(
                 cp.Problem(
-                    cp.Minimize(sum(stated_cost(costs, t, x) for t in range(T))), constraints(domain, x)
+                    cp.Minimize(sum(stated_cost(costs, t, x) for t in range(T))),
+                    constraints(domain, x),
                 )
             )
-            scale = 1.0 + abs(value)  # a gap of 1e-5, which the slowest of these families reaches in a second
+            scale = 1.0 + abs(
+                value
+            )  # a gap of 1e-5, which the slowest of these families reaches in a second
             assert abs(found.cost - value) <= 1e-5 * scale
             assert found.lower_bound <= value + SOLVER * scale
             assert domain.contains(found.x)
@@ -388,11 +431,15 @@ class TestExactProgrammes:
         g, movement = rng.normal(size=(5, 3)), make(rng.uniform(0.0, 1.5, 5) if varying else 0.4)
         domain = kl.Simplex(3, 1.7)
         found = offline_optimum(g, domain, movement)
-        sequences = (1.7 * np.eye(3)[list(path)] for path in itertools.product(range(3), repeat=5))
+        sequences = (
+            1.7 * np.eye(3)[list(path)] for path in itertools.product(range(3), repeat=5)
+        )
         best = min(paid(kl.contrib.LinearCosts(g), movement, u) for u in sequences)
         assert found.method == "dynamic programme"
         assert found.cost == pytest.approx(best, abs=1e-12)  # a few roundings of numbers below 10
-        assert found.cost == pytest.approx(paid(kl.contrib.LinearCosts(g), movement, found.u), abs=1e-12)
+        assert found.cost == pytest.approx(
+            paid(kl.contrib.LinearCosts(g), movement, found.u), abs=1e-12
+        )
 
     @pytest.mark.parametrize("make", PRICES)
     @given(seed=st.integers(0, 2**16), varying=st.booleans())
@@ -418,8 +465,12 @@ class TestExactProgrammes:
             best += float(np.full(5, movement.weights(5))[0] * movement.distance(start - x0))
         found = offline_optimum(g, BOX, movement, x0=x0)
         assert found.cost == pytest.approx(best, abs=1e-12)
-        assert found.cost == pytest.approx(paid(kl.contrib.LinearCosts(g), movement, found.u, x0), abs=1e-12)
-        assert found.gap <= 1e-10  # (d + 100) eps times how much more the terms sum to than the cost
+        assert found.cost == pytest.approx(
+            paid(kl.contrib.LinearCosts(g), movement, found.u, x0), abs=1e-12
+        )
+        assert (
+            found.gap <= 1e-10
+        )  # (d + 100) eps times how much more the terms sum to than the cost
 
     @pytest.mark.parametrize(
         "domain", [SIMPLEX, BOX, kl.Simplex(11), kl.Box(np.zeros(11), np.ones(11))], ids=repr
@@ -430,7 +481,9 @@ class TestExactProgrammes:
         x0 = domain.project(np.random.default_rng(seed).normal(size=domain.dim))
         for start in (None, x0):
             found = offline_optimum(g, domain, kl.TVMovement(weight), x0=start)
-            assert found.gap <= 1e-10  # (d + 100) eps times how much more the terms sum to than the cost
+            assert (
+                found.gap <= 1e-10
+            )  # (d + 100) eps times how much more the terms sum to than the cost
             assert found.cost == pytest.approx(
                 paid(kl.contrib.LinearCosts(g), kl.TVMovement(weight), found.u, start), rel=1e-11
             )
@@ -447,7 +500,9 @@ class TestExactProgrammes:
             assert method.lower_bound(method.point()) == pytest.approx(exact.cost, rel=1e-7)
 
 
-@pytest.mark.parametrize("family", [family for family in EVERY_FAMILY if family.has_prox], ids=repr)
+@pytest.mark.parametrize(
+    "family", [family for family in EVERY_FAMILY if family.has_prox], ids=repr
+)
 class TestFamilies:
     @given(seed=st.integers(0, 2**16), r=st.floats(1e-3, 1e3), far=st.floats(0.0, 30.0))
     def test_minorants_lie_below_the_costs_and_touch_them_at_the_step(self, family, seed, r, far):
@@ -462,7 +517,9 @@ class TestFamilies:
         for x in rng.normal(scale=5.0, size=(20, T, 3)):
             x = np.abs(x) if family.positive else x
             below = e + np.vecdot(h, x)
-            assert (below <= family.value(rows, x) + 1e-12 * size * (1.0 + np.linalg.norm(x))).all()
+            assert (
+                below <= family.value(rows, x) + 1e-12 * size * (1.0 + np.linalg.norm(x))
+            ).all()
 
     @given(seed=st.integers(0, 2**16), magnitude=st.floats(-2.0, 2.0))
     def test_steps_minimise(self, family, seed, magnitude):
@@ -533,7 +590,10 @@ class TestLaws:
         g = gradients(seed, 12, 3)
         free = offline_optimum(g, domain, kl.L2Movement(0.0), gap=1e-8)
         assert free.cost == pytest.approx(np.vecdot(g, domain.argmin_linear(g)).sum(), rel=1e-7)
-        fixed, dear = best_fixed(g, domain), offline_optimum(g, domain, kl.L2Movement(1e3), gap=1e-6)
+        fixed, dear = (
+            best_fixed(g, domain),
+            offline_optimum(g, domain, kl.L2Movement(1e3), gap=1e-6),
+        )
         assert dear.lower_bound <= fixed.cost
         assert fixed.lower_bound <= dear.cost + 1e-9
         assert dear.cost == pytest.approx(fixed.cost, rel=2e-6, abs=1e-6)
@@ -550,7 +610,11 @@ class TestLaws:
         cold.advance(2 * found.iterations)
         assert sum(problem.paid(cold.x)) >= found.lower_bound
         assert cold.lower_bound(cold.point()) <= found.cost
-        assert problem.gap(sum(problem.paid(cold.x)), cold.lower_bound(cold.point())) > 1e-4 >= found.gap
+        assert (
+            problem.gap(sum(problem.paid(cold.x)), cold.lower_bound(cold.point()))
+            > 1e-4
+            >= found.gap
+        )
         assert steps[-1] == (found.iterations, found.gap)
 
     def test_costs_that_vanish_reach_their_gap(self):
@@ -588,7 +652,9 @@ class TestFrontier:
         assert (low <= high + 1e-9).all()
         assert (np.diff(high) >= 0.0).all()
         assert low[0] == pytest.approx(trace.totals.hitting - best_fixed(costs, BALL).cost)
-        everything = trace.totals.hitting - np.vecdot(costs.data, BALL.argmin_linear(costs.data)).sum()
+        everything = (
+            trace.totals.hitting - np.vecdot(costs.data, BALL.argmin_linear(costs.data)).sum()
+        )
         assert high[-1] == pytest.approx(everything, rel=1e-3)  # the gap of single optima
 
     def test_other_costs_and_lengths(self):
@@ -632,9 +698,11 @@ REFUSED = {
     "domain must be a ConvexSet, got int. Did you swap the arguments? offline_optimum(costs, L2Ball(5))": (
         lambda: offline_optimum(G, 3)  # pyright: ignore
     ),
-    "costs must have dimension 2, as the set does, got 3.": (lambda: offline_optimum(G, kl.L2Ball(2))),
-    "g[0, 0] must be a finite number, got nan. Remove or fill NaN and inf.": lambda: offline_optimum(
-        G * np.nan, BALL
+    "costs must have dimension 2, as the set does, got 3.": (
+        lambda: offline_optimum(G, kl.L2Ball(2))
+    ),
+    "g[0, 0] must be a finite number, got nan. Remove or fill NaN and inf.": lambda: (
+        offline_optimum(G * np.nan, BALL)
     ),
     (
         "movement must be one of L2Movement, WeightedL2Movement, MahalanobisMovement, L1Movement, "
@@ -653,7 +721,9 @@ REFUSED = {
     ): lambda: offline_optimum(G, BALL, HalfMovement()),
     "movement must be a Movement such as L2Movement(1.0), got 3.": lambda: frontier(G, BALL, 3),  # pyright: ignore
     "gap must be above 0, got 0.": lambda: offline_optimum(G, BALL, gap=0),
-    "iterations must be an integer of at least 1, got 0.": lambda: offline_optimum(G, BALL, iterations=0),
+    "iterations must be an integer of at least 1, got 0.": lambda: offline_optimum(
+        G, BALL, iterations=0
+    ),
     "x0 must have shape (3,), got (2,).": (lambda: offline_optimum(G, BALL, x0=[0.0, 0.0])),
     "weight must be one number or 4, one per round, got 3.": (
         lambda: offline_optimum(G, BALL, kl.L2Movement([1.0, 1.0, 1.0]))
@@ -679,7 +749,8 @@ def test_a_budget_that_ends_says_how_far_it_came_and_hands_over_what_it_found():
     ):
         offline_optimum(gradients(0, 50, 3), BALL, gap=1e-12, iterations=3)
     with pytest.raises(
-        GapNotReached, match=r"After 2 iterations the gap is 6.1e-02, above the 1.0e-12 asked for."
+        GapNotReached,
+        match=r"After 2 iterations the gap is 6.1e-02, above the 1.0e-12 asked for.",
     ) as stopped:
         best_fixed(costs_of("PinballCosts", T, 3, 0), SIMPLEX, gap=1e-12, iterations=2)
     assert SIMPLEX.contains(stopped.value.best.x)
@@ -689,7 +760,9 @@ def test_costs_that_are_infinite_all_over_the_set_reach_no_gap():
     with pytest.raises(
         GapNotReached, match=r"After 40 iterations the gap is inf, above the 1.0e-04 asked for."
     ):
-        offline_optimum(costs_of("LogWealthCosts", T, 3, 0), kl.Box([-2.0] * 3, [-1.0] * 3), iterations=40)
+        offline_optimum(
+            costs_of("LogWealthCosts", T, 3, 0), kl.Box([-2.0] * 3, [-1.0] * 3), iterations=40
+        )
 
 
 def test_an_optimum_reads_well():

@@ -74,7 +74,9 @@ class TestAPlant:
         asked = call_klazy("live", folder / "plant.toml", "--once", folder=folder.parent)
         assert (asked.status, asked.stderr.count("Rows taken: ")) == (0, 2)
         lines = [json.loads(line) for line in asked.stdout.splitlines()]
-        by_agent = {name: [line for line in lines if line["agent"] == name] for name in ("web", "batch")}
+        by_agent = {
+            name: [line for line in lines if line["agent"] == name] for name in ("web", "batch")
+        }
         assert min(map(len, by_agent.values())) >= 55
         for line in by_agent["batch"]:
             assert line["us"] == line["eu"] + 1.0
@@ -82,13 +84,25 @@ class TestAPlant:
             assert agent.decision == {"value": by_agent["web"][-1]["value"]}
         assert hook.requests == 1 or hook.requests == 2
         again = call_klazy("live", folder / "plant.toml", "--once")
-        times = [json.loads(line)["time"] for line in again.stdout.splitlines() if '"web"' in line]
-        assert len({*times, *(line["time"] for line in by_agent["web"])}) == len(times) + len(by_agent["web"])
+        times = [
+            json.loads(line)["time"] for line in again.stdout.splitlines() if '"web"' in line
+        ]
+        assert len({*times, *(line["time"] for line in by_agent["web"])}) == len(times) + len(
+            by_agent["web"]
+        )
 
     def test_a_process_shows_all_agents_and_ends_at_sigterm(self, plant):
         folder, hook = plant
         port = find_port()
-        command = [sys.executable, "-m", "klazy", "live", "plant.toml", "--metrics", f"127.0.0.1:{port}"]
+        command = [
+            sys.executable,
+            "-m",
+            "klazy",
+            "live",
+            "plant.toml",
+            "--metrics",
+            f"127.0.0.1:{port}",
+        ]
         with subprocess.Popen(
             command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
         ) as process:
@@ -98,7 +112,10 @@ class TestAPlant:
                     found = read_metrics(httpx.get(f"http://127.0.0.1:{port}/metrics").text)
                 except httpx.HTTPError:
                     return 0
-                return min(found.get(f'klazy_agent_rounds{{agent="{name}"}}', 0) for name in ("web", "batch"))
+                return min(
+                    found.get(f'klazy_agent_rounds{{agent="{name}"}}', 0)
+                    for name in ("web", "batch")
+                )
 
             wait_for(lambda: rounds() >= 50)
             now = rounds()
@@ -122,7 +139,15 @@ class TestAPlant:
             return 204, ""
 
         with Backend(take) as hook:
-            flags = ("--state", url, "--metrics", f"127.0.0.1:{port}", "--webhook", hook.url, "--once")
+            flags = (
+                "--state",
+                url,
+                "--metrics",
+                f"127.0.0.1:{port}",
+                "--webhook",
+                hook.url,
+                "--once",
+            )
             assert call_klazy("live", folder / "plant.toml", *flags).status == 0
         with kl.Agent.open(url, name="batch") as agent:
             assert agent.t > 50
@@ -197,7 +222,9 @@ class TestPrecedence:
 
     def ask(self, folder, *flags):
         with pytest.MonkeyPatch.context() as patched:
-            patched.setattr("klazy.serve.server.serve", lambda settings: print(json.dumps(vars(settings))))
+            patched.setattr(
+                "klazy.serve.server.serve", lambda settings: print(json.dumps(vars(settings)))
+            )
             asked = call_klazy("serve", "--config", "klazy.toml", *flags, folder=folder)
         assert asked.status == 0, asked.stderr
         return json.loads(asked.stdout)
@@ -249,9 +276,15 @@ class TestWhatTheDocsShow:
     @pytest.mark.parametrize("unit", ["klazy.service", "klazy-live.service"])
     def test_units_are_valid_and_their_options_are_known(self, unit, tmp_path):
         text = (DOCS / unit).read_text()
-        for command, rest in re.findall(r"^ExecStart=/opt/klazy/bin/klazy (\w+) (.*)$", text, re.MULTILINE):
+        for command, rest in re.findall(
+            r"^ExecStart=/opt/klazy/bin/klazy (\w+) (.*)$", text, re.MULTILINE
+        ):
             shown = call_klazy(command, "--help").stdout
-            assert [each for each in rest.split() if each.startswith("--") and f"{each} <" not in shown] == []
+            assert [
+                each
+                for each in rest.split()
+                if each.startswith("--") and f"{each} <" not in shown
+            ] == []
         if shutil.which("systemd-analyze"):
             program = shutil.which("true")
             (tmp_path / unit).write_text(text.replace("/opt/klazy/bin/klazy", str(program)))
@@ -274,7 +307,9 @@ class TestWhatTheDocsShow:
         run(find("promtool"), "check", "config", tmp_path / "prometheus.yml")
         command, *options = composed["services"]["klazy"]["command"]
         shown = call_klazy(command, "--help").stdout
-        assert [each for each in options if each.startswith("--") and f"{each} <" not in shown] == []
+        assert [
+            each for each in options if each.startswith("--") and f"{each} <" not in shown
+        ] == []
 
     def test_the_image_is_made_of_files_that_are_there(self):
         root = DOCS.parents[1]
@@ -284,6 +319,8 @@ class TestWhatTheDocsShow:
         assert names == ["pyproject.toml", "README.md", "LICENSE", "src"]
         kept = (root / ".dockerignore").read_text()
         assert all(f"!{name}\n" in kept for name in names)
-        extras = tomllib.loads((root / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+        extras = tomllib.loads((root / "pyproject.toml").read_text())["project"][
+            "optional-dependencies"
+        ]
         (asked,) = re.findall(r"\.\[([\w,]+)\]", text)
         assert set(asked.split(",")) <= set(extras)

@@ -29,7 +29,18 @@ ALERTS = Path(__file__).parents[1] / "docs" / "serve" / "alerts.yml"
 # Half an hour of the trace takes this long, so that two weeks take less than three minutes.
 STEP = 0.25
 ROWS = 672
-SIMPLE = ("--domain", "box", "--upper", "100", "--costs", "pinball", "--short", "4", "--move-cost", "3")
+SIMPLE = (
+    "--domain",
+    "box",
+    "--upper",
+    "100",
+    "--costs",
+    "pinball",
+    "--short",
+    "4",
+    "--move-cost",
+    "3",
+)
 
 
 class Live(Program):
@@ -85,7 +96,10 @@ def test_the_gauge_says_what_the_replay_says_whatever_is_killed(tmp_path, kills)
     begin = (int(time.time() / STEP) - ROWS) * STEP
 
     def export(*_):
-        return 200, f"# TYPE requests gauge\nrequests {float(trace[int((time.time() - begin) / STEP)])!r}\n"
+        return (
+            200,
+            f"# TYPE requests gauge\nrequests {float(trace[int((time.time() - begin) / STEP)])!r}\n",
+        )
 
     port = find_port()
     with Backend(export) as exporter:
@@ -131,7 +145,9 @@ def test_the_gauge_says_what_the_replay_says_whatever_is_killed(tmp_path, kills)
             wait_for(lambda: "KlazyGone" in firing(server))
             # One that is there but gets no rows as well.
             with Idle(tmp_path, port):
-                wait_for(lambda: "KlazyStopped" in firing(server) and "KlazyGone" not in firing(server))
+                wait_for(
+                    lambda: "KlazyStopped" in firing(server) and "KlazyGone" not in firing(server)
+                )
 
 
 class Idle(Live):
@@ -139,7 +155,11 @@ class Idle(Live):
 
     def __init__(self, folder, port):
         super().__init__(folder, "", port)
-        self.command = [*self.command[: self.command.index("--prometheus")], "--metrics", f"127.0.0.1:{port}"]
+        self.command = [
+            *self.command[: self.command.index("--prometheus")],
+            "--metrics",
+            f"127.0.0.1:{port}",
+        ]
 
     def start(self):
         self.process = subprocess.Popen(
@@ -216,20 +236,31 @@ def test_the_alert_rules_hold_in_time(tmp_path):
     tests = {
         "rule_files": [str(ALERTS)],
         "tests": [
-            {"interval": "1m", "input_series": series, "alert_rule_test": [expect(*each) for each in checks]}
+            {
+                "interval": "1m",
+                "input_series": series,
+                "alert_rule_test": [expect(*each) for each in checks],
+            }
         ],
     }
     for test in tests["tests"]:
         for each in test["alert_rule_test"]:
             for alert in each["exp_alerts"]:
-                alert["exp_annotations"] = annotate(each["alertname"], alert["exp_labels"], each["eval_time"])
+                alert["exp_annotations"] = annotate(
+                    each["alertname"], alert["exp_labels"], each["eval_time"]
+                )
     (tmp_path / "test.yml").write_text(json.dumps(tests))
     run(find("promtool"), "test", "rules", tmp_path / "test.yml")
 
 
 def annotate(alert, labels, at):
     """The summary that a rule makes for these labels."""
-    text = ALERTS.read_text().partition(f"alert: {alert}\n")[2].partition('summary: "')[2].partition('"\n')[0]
+    text = (
+        ALERTS.read_text()
+        .partition(f"alert: {alert}\n")[2]
+        .partition('summary: "')[2]
+        .partition('"\n')[0]
+    )
     for name, value in labels.items():
         text = text.replace(f"{{{{ $labels.{name} }}}}", value)
     return {"summary": text.replace("{{ $value | humanizeDuration }}", f"{at} 0s")}
@@ -251,10 +282,15 @@ class TestWhatTheDocsShow:
         found += [trigger["metadata"]["query"] for trigger in scaled["spec"]["triggers"]]
         hpa = yaml.safe_load((self.FOLDER / "kubernetes" / "hpa.yaml").read_text())
         metric = hpa["spec"]["metrics"][0]["external"]["metric"]
-        labels = ",".join(f'{name}="{value}"' for name, value in metric["selector"]["matchLabels"].items())
+        labels = ",".join(
+            f'{name}="{value}"' for name, value in metric["selector"]["matchLabels"].items()
+        )
         rules = yaml.safe_load((self.FOLDER / "kubernetes" / "adapter-rules.yaml").read_text())
         query = rules["externalRules"][0]["metricsQuery"]
-        return [*found, query.replace("<<.Series>>", metric["name"]).replace("<<.LabelMatchers>>", labels)]
+        return [
+            *found,
+            query.replace("<<.Series>>", metric["name"]).replace("<<.LabelMatchers>>", labels),
+        ]
 
     def test_every_query_finds_something(self, tmp_path):
         port = find_port()
@@ -280,9 +316,9 @@ class TestWhatTheDocsShow:
                 assert value == "15"
 
     def test_the_arguments_of_the_pod_are_options_of_the_command(self):
-        (pod,) = yaml.safe_load((self.FOLDER / "kubernetes" / "klazy.yaml").read_text())["spec"]["template"][
-            "spec"
-        ]["containers"]
+        (pod,) = yaml.safe_load((self.FOLDER / "kubernetes" / "klazy.yaml").read_text())["spec"][
+            "template"
+        ]["spec"]["containers"]
         command, _, *options = pod["args"]
         shown = call_klazy(command, "--help").stdout
         assert [each for each in options if f"{each.partition('=')[0]} <" not in shown] == []

@@ -35,7 +35,9 @@ PRESETS = {
 MORE = {
     "auto for rows": lambda: kl.auto(BOX, kl.L1Movement(1.0), costs=kl.Pinball(short=4.0)),
     "auto with hints": lambda: kl.auto(SIMPLEX, kl.TVMovement(1.0), hints=True),
-    "auto on 64 coordinates": lambda: kl.auto(kl.Box(np.zeros(64), np.ones(64)), "l1", costs=kl.Pinball()),
+    "auto on 64 coordinates": lambda: kl.auto(
+        kl.Box(np.zeros(64), np.ones(64)), "l1", costs=kl.Pinball()
+    ),
     **{name: lambda make=make: make(SIMPLEX, 1.0) for name, make in THUMBS.items()},
 }
 
@@ -63,13 +65,20 @@ def refuse(served, about, name="never"):
 
 
 def test_every_preset_is_tried():
-    made = {name for name, kind in vars(presets).items() if inspect.isfunction(kind) and is_preset(kind)}
+    made = {
+        name
+        for name, kind in vars(presets).items()
+        if inspect.isfunction(kind) and is_preset(kind)
+    }
     assert made == set(PRESETS)
 
 
 def is_preset(function):
     """Whether this is a public function that builds a learner."""
-    return function.__annotations__.get("return") in ("SAder", "Leader") and function.__name__[0] != "_"
+    return (
+        function.__annotations__.get("return") in ("SAder", "Leader")
+        and function.__name__[0] != "_"
+    )
 
 
 @pytest.mark.parametrize("name", [*PRESETS, *MORE])
@@ -84,13 +93,16 @@ def test_presets_and_rules_of_thumb_play_in_the_service(served, name):
 
 
 @pytest.mark.parametrize(
-    ("costs", "shape"), [("linear", {"domain": "simplex"}), ("pinball", {"domain": "box", "upper": 3.0})]
+    ("costs", "shape"),
+    [("linear", {"domain": "simplex"}), ("pinball", {"domain": "box", "upper": 3.0})],
 )
 def test_whatever_replay_emits_plays_in_the_service(served, by_step, tmp_path, costs, shape):
     season = np.sin(2.0 * np.pi * (np.arange(100)[:, None] / 8.0 + np.linspace(0.0, 1.0, 5)))
     rows = 1.5 + season + 0.1 * rows_for(costs, 100)
     report = replay(name_columns(rows), costs=costs, move_cost=0.2, **shape)
-    names = {contender.name for contender in list_contenders(REPLAY) if contender.style != FORECASTING}
+    names = {
+        contender.name for contender in list_contenders(REPLAY) if contender.style != FORECASTING
+    }
     if costs == "linear":
         names -= {"rolling maximum", "rolling quantile"}
     assert {score.name for score in report.scores} == names
@@ -98,7 +110,9 @@ def test_whatever_replay_emits_plays_in_the_service(served, by_step, tmp_path, c
         file = tmp_path / "agent.json"
         report.agent(name).save(file)
         saved = json.loads(file.read_bytes())["agent"]
-        file.write_bytes(add_checksum(saved | {"engine": "step"}))  # a kernel would take seconds to compile
+        file.write_bytes(
+            add_checksum(saved | {"engine": "step"})
+        )  # a kernel would take seconds to compile
         agent = served.client().agent(f"{costs}, {name}", file)
         own = kl.Agent.load(file)
         for row in rows[30:32]:
@@ -163,7 +177,9 @@ def test_a_kernel_gives_every_expert_the_room_of_the_longest(served):
     window = {"class": "klazy.MovingAverage", "domain": GD["domain"], "window": 8000}
     learner = {"class": "klazy.SAder", "experts": [window, *[GD] * 100]}
     assert "200000 numbers, got " in refuse(served, {"learner": learner})
-    assert put(served, {"learner": learner, "engine": "step"}, "one long window").status_code == 201
+    assert (
+        put(served, {"learner": learner, "engine": "step"}, "one long window").status_code == 201
+    )
 
 
 def test_a_saved_agent_is_counted_as_well(served):
@@ -241,7 +257,9 @@ def plain(served):
     ],
 )
 def test_an_object_that_has_a_key_twice_is_refused(served, plain, path, text):
-    method, place = ("PUT", "/agents/never") if path == "PUT" else ("POST", f"{plain.place}/{path}")
+    method, place = (
+        ("PUT", "/agents/never") if path == "PUT" else ("POST", f"{plain.place}/{path}")
+    )
     answer = served.ask(method, path if path[0] == "/" else place, content=text)
     assert answer.status_code == 400, answer.text
     assert "The body must be a JSON object, got the key '" in answer.json()["detail"]
@@ -267,7 +285,11 @@ def test_a_body_that_python_cannot_read_is_refused_in_words(served):
         ("observe", {"row": [1, 2, 3, 4, 5], "round": "1"}, "round"),
         ("cost", {"cost": [1.0], "t": "1"}, "t"),
         ("give-up", {"round": "1"}, "round"),
-        ("/rounds", {"rounds": [{"agent": "plain", "g": [1, 2, 3, 4, 5], "t": "1"}]}, "rounds.0.t"),
+        (
+            "/rounds",
+            {"rounds": [{"agent": "plain", "g": [1, 2, 3, 4, 5], "t": "1"}]},
+            "rounds.0.t",
+        ),
     ],
 )
 def test_values_of_another_kind_are_refused(served, plain, path, body, place):

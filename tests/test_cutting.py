@@ -78,7 +78,8 @@ def test_movements_of_ones_own_have_the_optimum_of_cvxpy(movement):
     price = cp.norm_inf if isinstance(movement, LongestMovement) else cp.sum_squares
     moved = sum(price(step) for step in steps)
     problem = cp.Problem(
-        cp.Minimize(cp.sum(cp.multiply(g, u)) + movement.weight * moved), [cp.norm(u, axis=1) <= 1.0]
+        cp.Minimize(cp.sum(cp.multiply(g, u)) + movement.weight * moved),
+        [cp.norm(u, axis=1) <= 1.0],
     )
     problem.solve(solver=cp.CLARABEL)
     best = float(problem.value)  # pyright: ignore[reportArgumentType]
@@ -90,7 +91,9 @@ def test_movements_of_ones_own_have_the_optimum_of_cvxpy(movement):
     [
         kl.contrib.SquaredMovement(0.7),
         kl.contrib.ImpactMovement(0.4, scale=[0.1, 1.0, 2.0]),
-        kl.contrib.MahalanobisMovement(0.5, A=[[1.0, 0.9, 0.0], [0.9, 1.0, 0.0], [0.0, 0.0, 0.2]]),
+        kl.contrib.MahalanobisMovement(
+            0.5, A=[[1.0, 0.9, 0.0], [0.9, 1.0, 0.0], [0.0, 0.0, 0.2]]
+        ),
         kl.contrib.WeightedL2Movement(0.5, scale=[0.0, 1.0, 2.0]),
     ],
     ids=repr,
@@ -136,7 +139,9 @@ def test_the_best_fixed_point_of_functions():
 def test_plans_are_made_for_functions_too():
     domain, movement = PLACES["box"]
     costs = costs_of("PinballCosts", 4, D, 1)
-    seen = kl.contrib.run_ahead(kl.contrib.RecedingHorizon(domain, 1, gap=1e-6), costs, movement=movement)
+    seen = kl.contrib.run_ahead(
+        kl.contrib.RecedingHorizon(domain, 1, gap=1e-6), costs, movement=movement
+    )
     hidden = kl.contrib.run_ahead(
         kl.contrib.RecedingHorizon(domain, 1, gap=1e-6), hide(costs), movement=movement
     )

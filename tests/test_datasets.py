@@ -28,14 +28,19 @@ MEASURES = [
 def test_importing_loads_no_polars():
     script = "import sys, klazy.datasets; print([name for name in ('polars', 'skfolio', 'pandas') if name in sys.modules])"
     assert (
-        subprocess.run([sys.executable, "-c", script], capture_output=True, text=True).stdout.strip() == "[]"
+        subprocess.run(
+            [sys.executable, "-c", script], capture_output=True, text=True
+        ).stdout.strip()
+        == "[]"
     )
 
 
 @pytest.mark.parametrize("name", SOURCES)
 def test_every_set_has_a_function_and_its_source_and_licence_in_the_readme(name):
     (entry,) = [
-        part for part in README.read_text(encoding="utf-8").split("\n## ") if part.startswith(f"`{name}`")
+        part
+        for part in README.read_text(encoding="utf-8").split("\n## ")
+        if part.startswith(f"`{name}`")
     ]
     package, version = SOURCES[name].package.split("==")
     assert f"{package} {version}" in entry
@@ -66,7 +71,10 @@ def test_flights_have_a_row_per_hour_and_a_column_per_carrier(measure, dtype):
     assert frame.schema == {"time": pl.Datetime("us")} | dict.fromkeys(CARRIERS[:9], dtype)
     assert frame["time"].is_sorted()
     assert frame["time"].n_unique() == frame.height == 6936
-    assert (frame["time"][0], frame["time"][-1]) == (datetime(2013, 1, 1, 5), datetime(2013, 12, 31, 23))
+    assert (frame["time"][0], frame["time"][-1]) == (
+        datetime(2013, 1, 1, 5),
+        datetime(2013, 12, 31, 23),
+    )
 
 
 def test_carriers_are_ordered_by_their_flights():
@@ -92,7 +100,9 @@ def test_carriers_are_ordered_by_their_flights():
 
 
 def test_cancelled_flights_are_counted_on_their_day():
-    days = flights("cancelled", 24, CARRIERS).select("time", cancelled=pl.sum_horizontal(CARRIERS))
+    days = flights("cancelled", 24, CARRIERS).select(
+        "time", cancelled=pl.sum_horizontal(CARRIERS)
+    )
     assert days["cancelled"].sum() == 8255
     assert days.sort("cancelled").tail(2).rows() == [
         (datetime(2013, 2, 9), 393),
@@ -102,10 +112,15 @@ def test_cancelled_flights_are_counted_on_their_day():
 
 @pytest.mark.parametrize("hours", [1, 3, 24])
 def test_weighted_by_their_flights_the_mean_delays_give_the_sum_of_all_delays(hours):
-    flown = flights("scheduled", hours, CARRIERS).drop("time") - flights("cancelled", hours, CARRIERS).drop(
-        "time"
+    flown = flights("scheduled", hours, CARRIERS).drop("time") - flights(
+        "cancelled", hours, CARRIERS
+    ).drop("time")
+    minutes = (
+        (flights("departure_delay", hours, CARRIERS).drop("time") * flown)
+        .sum()
+        .sum_horizontal()
+        .item()
     )
-    minutes = (flights("departure_delay", hours, CARRIERS).drop("time") * flown).sum().sum_horizontal().item()
     assert minutes == pytest.approx(4_152_200, rel=1e-12)  # 1e5 roundings of 1e-16 each
 
 
@@ -113,15 +128,17 @@ def test_arrival_delays_leave_out_flights_without_one():
     hour = flights("arrival_delay").filter(
         time=datetime(2013, 7, 10, 17)
     )  # ten flights of DL, all of which arrived
-    assert hour["DL"].item() == pytest.approx(np.mean([93, 62, 101, 93, 24, 89, 59, -2, 218, 217]))
+    assert hour["DL"].item() == pytest.approx(
+        np.mean([93, 62, 101, 93, 24, 89, 59, -2, 218, 217])
+    )
     assert hour["WN"].item() == (197 + 251) / 2  # and one that was cancelled
 
 
 @pytest.mark.parametrize("hours", [1, 6, 24])
 def test_a_mean_is_null_exactly_where_no_flight_departed(hours):
-    flown = flights("scheduled", hours, CARRIERS).drop("time") - flights("cancelled", hours, CARRIERS).drop(
-        "time"
-    )
+    flown = flights("scheduled", hours, CARRIERS).drop("time") - flights(
+        "cancelled", hours, CARRIERS
+    ).drop("time")
     delays = flights("departure_delay", hours, CARRIERS).drop("time")
     assert delays.select(pl.all().is_null()).equals(flown.select(pl.all() == 0))
     assert not delays.select(pl.any_horizontal(pl.all().is_nan().any())).item()
@@ -163,7 +180,11 @@ def test_objects_of_the_cache_are_numbered_as_they_appear_and_keep_their_size():
 )
 def test_llm_requests_are_all_of_a_service(service, requests, prompt, output, last):
     frame = llm_requests(service)
-    assert frame.schema == {"time": pl.Float64, "prompt_tokens": pl.Int64, "output_tokens": pl.Int64}
+    assert frame.schema == {
+        "time": pl.Float64,
+        "prompt_tokens": pl.Int64,
+        "output_tokens": pl.Int64,
+    }
     assert frame["time"].is_sorted()
     assert (frame["time"][0], frame["time"][-1]) == (0.0, last)
     assert (frame.height, frame["prompt_tokens"].sum(), frame["output_tokens"].sum()) == (
@@ -187,9 +208,15 @@ def test_llm_requests_have_the_medians_of_the_paper():
 def test_intervals_hold_the_requests_that_came_in_them(service, seconds):
     single, frame = llm_requests(service).to_numpy(), llm_requests(service, seconds)
     edges = np.arange(len(frame) + 1) * seconds
-    assert edges[-1] <= single[-1, 0] < edges[-1] + seconds  # whole intervals only, and all of them
+    assert (
+        edges[-1] <= single[-1, 0] < edges[-1] + seconds
+    )  # whole intervals only, and all of them
     times, prompt, output = single[single[:, 0] < edges[-1]].T
-    for name, weights in (("requests", None), ("prompt_tokens", prompt), ("output_tokens", output)):
+    for name, weights in (
+        ("requests", None),
+        ("prompt_tokens", prompt),
+        ("output_tokens", output),
+    ):
         np.testing.assert_array_equal(frame[name], np.histogram(times, edges, weights=weights)[0])
     np.testing.assert_array_equal(frame["time"], edges[:-1])
 
@@ -216,7 +243,9 @@ def test_price_relatives_grow_a_price_from_the_first_day_to_the_last():
     costs = LogWealthCosts(relatives.drop("time").to_numpy())
     assert (costs.T, costs.dim) == (prices.height - 1, 20)
     grown = prices["AAPL"][0] * relatives["AAPL"].product()
-    assert grown == pytest.approx(prices["AAPL"][-1], rel=1e-11)  # 8 313 roundings of 1e-16 each, and room
+    assert grown == pytest.approx(
+        prices["AAPL"][-1], rel=1e-11
+    )  # 8 313 roundings of 1e-16 each, and room
 
 
 # What is refused, and what is not installed.
@@ -227,9 +256,11 @@ REFUSED = {
     ),
     "hours must be an integer of at least 1, got 0.": lambda: flights(hours=0),
     "hours must be 1, 2, 3, 4, 6, 8, 12 or 24, got 5.": lambda: flights(hours=5),
-    "carriers must have at least one carrier, and each of them once, got [].": lambda: flights(carriers=[]),
-    "carriers must have at least one carrier, and each of them once, got ['UA', 'UA'].": lambda: flights(
-        carriers=["UA", "UA"]
+    "carriers must have at least one carrier, and each of them once, got [].": lambda: flights(
+        carriers=[]
+    ),
+    "carriers must have at least one carrier, and each of them once, got ['UA', 'UA'].": lambda: (
+        flights(carriers=["UA", "UA"])
     ),
     "service must be one of 'conversation', 'code', got 'chat'.": lambda: llm_requests("chat"),
     "seconds must be above 0, got -1.": lambda: llm_requests(seconds=-1),
@@ -261,7 +292,10 @@ def test_without_polars_one_is_told_what_to_install(name, monkeypatch):
     monkeypatch.setitem(sys.modules, "polars", None)
     with pytest.raises(ImportError) as missing:
         getattr(klazy.datasets, name)()
-    assert str(missing.value) == f"{name} needs polars, which is not installed. Run: {advise_install('cli')}"
+    assert (
+        str(missing.value)
+        == f"{name} needs polars, which is not installed. Run: {advise_install('cli')}"
+    )
 
 
 def test_without_skfolio_one_is_told_what_to_install(monkeypatch):

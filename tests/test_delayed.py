@@ -39,7 +39,17 @@ def make_delays(kind, T, rng):
     return kinds[kind]
 
 
-KINDS = ["none", "constant", "random", "lost", "reversed", "together", "at the end", "never", "first last"]
+KINDS = [
+    "none",
+    "constant",
+    "random",
+    "lost",
+    "reversed",
+    "together",
+    "at the end",
+    "never",
+    "first last",
+]
 
 
 @pytest.mark.parametrize("make", (LEARNERS | THUMBS).values(), ids=LEARNERS | THUMBS)
@@ -52,7 +62,9 @@ def test_without_delays_it_plays_what_the_learner_plays(make, domain, seed):
 
 
 @given(domain=st.sampled_from(SETS), delay=st.integers(0, 6), seed=seeds)
-def test_under_a_constant_delay_greedy_descent_steps_along_the_gradient_of_then(domain, delay, seed):
+def test_under_a_constant_delay_greedy_descent_steps_along_the_gradient_of_then(
+    domain, delay, seed
+):
     g = gradients(seed, 20, 5)
     x = kl.run(kl.contrib.Delayed(kl.GD(domain, 3.0)), g, delays=delay).x
     for t in range(19):
@@ -77,7 +89,11 @@ def test_no_certificate_is_violated_under_adversarial_delays(kind, name, place, 
     learner = kl.contrib.Delayed(CERTIFIED[name](domain, sigma))
     trace = kl.run(learner, costs, delays=delays, movement=kl.L2Movement(0.5))
     g = trace.gradients()
-    for u in (domain.argmin_linear(g.sum(axis=0)), domain.argmin_linear(g), domain.argmin_linear(-g)):
+    for u in (
+        domain.argmin_linear(g.sum(axis=0)),
+        domain.argmin_linear(g),
+        domain.argmin_linear(-g),
+    ):
         certificate = certify(trace, u)
         room = 1e-9 * (1.0 + np.abs(certificate.worst_case))
         assert (certificate.regret <= certificate.realised + room).all()
@@ -106,7 +122,10 @@ def test_regret_is_within_the_closed_form(kind, k, s, seed):
     g = waves * np.array([1.0, 0.0, 0.0, 0.0, 0.0]) if seed % 2 else gradients(seed, T, 5)
     u = BALL.argmin_linear(g.sum(axis=0))
     trace = kl.run(
-        kl.contrib.Delayed(kl.KLazyGD(BALL, s, k=k)), g, delays=delays, movement=kl.L2Movement(0.5)
+        kl.contrib.Delayed(kl.KLazyGD(BALL, s, k=k)),
+        g,
+        delays=delays,
+        movement=kl.L2Movement(0.5),
     )
     G = float(np.linalg.norm(g, axis=1).max())
     bound = delayed_bound(T, G, 1.0, 0.0, s, k, pairs, missing, move_cost=0.5)
@@ -143,11 +162,16 @@ def test_a_bound_without_the_outstanding_term_would_be_exceeded():
     pairs, missing = count_outstanding(delays)
     learner = kl.contrib.Delayed(kl.GD(kl.Box(-1, 1), sigma, start=[0.5]))
     trace = kl.run(
-        learner, kl.PinballCosts(np.zeros((T, 1)), 1.0, 1.0), delays=delays, movement=kl.L2Movement(0.0)
+        learner,
+        kl.PinballCosts(np.zeros((T, 1)), 1.0, 1.0),
+        delays=delays,
+        movement=kl.L2Movement(0.0),
     )
     known = {"T": T, "G": 1.0, "R": 1.5, "P": 0.0, "sigma": sigma, "move_cost": 0.0}
     assert delayed_bound(**known, missing=missing) < kl.regret(trace, [0.0]).smoothed
-    assert kl.regret(trace, [0.0]).smoothed <= delayed_bound(**known, outstanding=pairs, missing=missing)
+    assert kl.regret(trace, [0.0]).smoothed <= delayed_bound(
+        **known, outstanding=pairs, missing=missing
+    )
 
 
 def test_a_bound_with_half_of_the_missing_term_would_be_exceeded():
@@ -168,7 +192,11 @@ def test_a_bound_with_half_of_the_missing_term_would_be_exceeded():
         "outstanding": pairs,
     }
     lost = kl.regret(trace, [1.0]).smoothed
-    assert delayed_bound(**known, missing=missing / 2) < lost <= delayed_bound(**known, missing=missing)
+    assert (
+        delayed_bound(**known, missing=missing / 2)
+        < lost
+        <= delayed_bound(**known, missing=missing)
+    )
 
 
 def test_a_run_goes_on_where_rounds_wait():
@@ -183,7 +211,9 @@ def test_a_run_goes_on_where_rounds_wait():
 
 def test_a_trace_keeps_its_delays_in_a_file(tmp_path):
     delays = np.array([0.0, 2.0, np.inf])
-    kl.run(kl.contrib.Delayed(kl.GD(BALL, 2.0)), np.ones((3, 5)), delays=delays).save(tmp_path / "run.npz")
+    kl.run(kl.contrib.Delayed(kl.GD(BALL, 2.0)), np.ones((3, 5)), delays=delays).save(
+        tmp_path / "run.npz"
+    )
     assert np.array_equal(kl.types.Trace.load(tmp_path / "run.npz").kept["delays"], delays)
 
 
@@ -279,7 +309,9 @@ def test_a_check_finds_another_gradient_of_a_late_round(tmp_path):
 
 def test_the_history_of_late_feedback_names_its_round(tmp_path):
     file = tmp_path / "decisions.db"
-    with kl.Agent.open(file, kl.contrib.Delayed(kl.GD(BALL, 2.0)), name="eu", sync="batch") as agent:
+    with kl.Agent.open(
+        file, kl.contrib.Delayed(kl.GD(BALL, 2.0)), name="eu", sync="batch"
+    ) as agent:
         agent.advance()
         agent.update(np.ones(5), round=1)
     lines = call_klazy("history", file, "eu").stdout.splitlines()
@@ -288,13 +320,19 @@ def test_the_history_of_late_feedback_names_its_round(tmp_path):
         ["1", "0"],
         ["2", "1"],
     ]  # the first was told nothing, and hit nothing
-    assert call_klazy("check", file).stdout.splitlines()[-1] == "eu: 2 rounds, identical bit for bit."
+    assert (
+        call_klazy("check", file).stdout.splitlines()[-1]
+        == "eu: 2 rounds, identical bit for bit."
+    )
 
 
 def test_late_feedback_comes_from_another_process_too(tmp_path):
     file = tmp_path / "decisions.db"
     learner = kl.contrib.Delayed(kl.GD(BALL, 2.0))
-    with kl.Agent.open(file, learner, sync="batch") as one, kl.Agent.open(file, sync="batch") as two:
+    with (
+        kl.Agent.open(file, learner, sync="batch") as one,
+        kl.Agent.open(file, sync="batch") as two,
+    ):
         one.advance(id="monday")
         one.advance(id="tuesday")
         two.refresh()
@@ -362,7 +400,9 @@ def test_what_is_refused_changes_nothing():
     before = agent.state
     with pytest.raises(ValueError, match=r"g must have shape \(5,\), got \(4,\)."):
         agent.update(np.ones(4), round=1)
-    with pytest.raises(ValueError, match=r"Round 7 does not wait for feedback. Rounds that do: 1."):
+    with pytest.raises(
+        ValueError, match=r"Round 7 does not wait for feedback. Rounds that do: 1."
+    ):
         agent.update(np.ones(5), round=7)
     assert agent.state is before
 
@@ -370,4 +410,6 @@ def test_what_is_refused_changes_nothing():
 def test_an_explanation_says_what_is_outstanding():
     agent = kl.Agent(DELAYED)
     agent.advance()
-    assert "The feedback of 1 rounds is outstanding, the oldest of round 1." in str(agent.explain())
+    assert "The feedback of 1 rounds is outstanding, the oldest of round 1." in str(
+        agent.explain()
+    )

@@ -25,9 +25,9 @@ PAGES = [
     *sorted((ROOT / "docs" / "howto").glob("*.md")),
     *sorted((ROOT / "docs" / "tutorials").glob("*.md")),
 ]
-REPOSITORY = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["urls"][
-    "Repository"
-]
+REPOSITORY = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"][
+    "urls"
+]["Repository"]
 SHOWS = {
     "{toctree}",
     "{eval-rst}",
@@ -52,12 +52,17 @@ class Block(NamedTuple):
 
 
 def blocks(page: Path) -> list[Block]:
-    return [Block(found["kind"], found["body"]) for found in FENCE.finditer(page.read_text(encoding="utf-8"))]
+    return [
+        Block(found["kind"], found["body"])
+        for found in FENCE.finditer(page.read_text(encoding="utf-8"))
+    ]
 
 
 def test_a_block_is_what_stands_between_two_fences(tmp_path):
     page = tmp_path / "a.md"
-    page.write_text("```sh\nls\n```\nwords\n```{code-cell} python\nx = 1\n```\n````text\n```\n````\n```\n")
+    page.write_text(
+        "```sh\nls\n```\nwords\n```{code-cell} python\nx = 1\n```\n````text\n```\n````\n```\n"
+    )
     assert blocks(page) == [("sh", "ls\n"), ("{code-cell}", "x = 1\n"), ("text", "```\n")]
 
 
@@ -83,7 +88,11 @@ klazy() { command klazy "$@" | sed 's/^seeds = 10 /seeds = 2 /'; }
 def marks_of(page):
     """Pages play in groups of their own. Some take long, and what they show has tests of its own, too."""
     group = pytest.mark.xdist_group(page.stem)
-    return (group, pytest.mark.long) if page.stem in ("cluster", "live_agent", "sweeps") else (group,)
+    return (
+        (group, pytest.mark.long)
+        if page.stem in ("cluster", "live_agent", "sweeps")
+        else (group,)
+    )
 
 
 @pytest.mark.parametrize(
@@ -101,7 +110,8 @@ def test_the_commands_of_a_page_run(page, tmp_path):
     done = subprocess.run(
         ["bash", "-c", script],
         cwd=tmp_path,
-        env=os.environ | {"PATH": path, "LOKY_MAX_CPU_COUNT": "1"},  # two would compile everything twice
+        env=os.environ
+        | {"PATH": path, "LOKY_MAX_CPU_COUNT": "1"},  # two would compile everything twice
         capture_output=True,
         text=True,
         timeout=300,
@@ -129,7 +139,9 @@ def test_the_commands_of_the_cheat_sheet_take_their_arguments(tmp_path, monkeypa
 
 
 def test_what_to_cite_is_what_the_citation_file_says():
-    (block,) = (block.body for block in blocks(ROOT / "docs" / "cite.md") if block.kind == "bibtex")
+    (block,) = (
+        block.body for block in blocks(ROOT / "docs" / "cite.md") if block.kind == "bibtex"
+    )
     cited = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
     told = dict(re.findall(r"(version|eprint|year) = {(.*)}", block))
     titles = re.findall(r"^  title = {(.*)}", block, re.MULTILINE)
@@ -161,7 +173,10 @@ def test_what_is_said_of_the_picture_is_what_it_shows(page):
     assert shown
     greedy, rounds, calm, moves, less, best = (each.decode() for each in shown.groups())
     assert f"in all {rounds} rounds and pays {greedy}." in told
-    assert f"moves in {moves} and pays {calm}: **{less} less**. The best possible total was {best}" in told
+    assert (
+        f"moves in {moves} and pays {calm}: **{less} less**. The best possible total was {best}"
+        in told
+    )
 
 
 def test_the_gains_are_those_of_the_reproduction_and_the_studies():
@@ -174,7 +189,8 @@ def test_the_gains_are_those_of_the_reproduction_and_the_studies():
         .splitlines()[2:]
     )
     source = "".join(
-        (ROOT / "docs" / f"{name}.md").read_text(encoding="utf-8") for name in ("reproduction", "sweeps")
+        (ROOT / "docs" / f"{name}.md").read_text(encoding="utf-8")
+        for name in ("reproduction", "sweeps")
     )
     printed = set(re.findall(r"\d+(?:\.\d+)?", source))
     told = [number for row in rows for number in re.findall(r"\d+\.\d+", row.split("|")[3])]
@@ -189,7 +205,8 @@ def test_what_was_tried_of_the_promises_is_what_the_records_say():
     promises, _, tried = rest.partition("## What was tried")
     records = {row.split("|")[2].strip() for row in tried.splitlines() if row.startswith("|")}
     told = re.findall(
-        r"\b\d{1,3}(?: \d{3})+\b|\b\d{3,}\b", " ".join(re.findall(r"[^|]*\|$", promises, re.MULTILINE))
+        r"\b\d{1,3}(?: \d{3})+\b|\b\d{3,}\b",
+        " ".join(re.findall(r"[^|]*\|$", promises, re.MULTILINE)),
     )
     assert len(told) == 6
     assert set(told) <= records
@@ -201,10 +218,14 @@ def test_every_learner_is_chosen_from_and_explained(name):
     learners, rules = (
         [kind.__name__ for kind in concrete(base)] for base in (kl.types.Learner, kl.types.Memory)
     )
-    steps = {PUBLIC[learner].step.__qualname__ for learner in learners}  # rules of thumb share one
+    steps = {
+        PUBLIC[learner].step.__qualname__ for learner in learners
+    }  # rules of thumb share one
     assert len(learners) >= 8
     assert [
-        learner for learner in learners if f"`{learner}`" not in text and f".{learner}\n" not in text
+        learner
+        for learner in learners
+        if f"`{learner}`" not in text and f".{learner}\n" not in text
     ] == []
     if name == "algorithms":
         assert [step for step in steps if f":pyobject: {step}\n" not in text] == []
@@ -224,7 +245,9 @@ def test_links_lead_to_files_that_are_there(page):
     assert [
         link
         for link in links
-        if "://" not in link and link.split("/")[0] not in made and not (page.parent / link).exists()
+        if "://" not in link
+        and link.split("/")[0] not in made
+        and not (page.parent / link).exists()
     ] == []
 
 
@@ -239,7 +262,9 @@ def test_a_learner_that_compiles_everywhere_takes_as_few_lines_as_its_guide_says
     )
     twin = count(inspect.getsource(rules.patient)) + count(inspect.getsource(rules.debt_is_due))
     others = 2 + 1 + 1  # learners/__init__.py, the entry in RULES, tests/cases.py
-    assert "four files and fewer than 70 lines" in (ROOT / "docs/howto/own_learner.md").read_text()
+    assert (
+        "four files and fewer than 70 lines" in (ROOT / "docs/howto/own_learner.md").read_text()
+    )
     assert learner + twin + others < 70
 
 
@@ -249,7 +274,8 @@ def test_help_begins_with_what_klazy_is_for_and_names_every_command_once(monkeyp
     monkeypatch.setenv("COLUMNS", "80")
     printed = call_klazy("--help").stdout
     assert (
-        printed.splitlines()[2].strip() == "Decide again and again when changing your mind costs something."
+        printed.splitlines()[2].strip()
+        == "Decide again and again when changing your mind costs something."
     )
     told = re.findall(r"^  ([a-z]+) +[A-Z]", printed.partition("\nExamples:")[0], re.MULTILINE)
     known = [each.name for each in (*app.registered_commands, *app.registered_groups)]
@@ -261,18 +287,27 @@ def test_help_begins_with_what_klazy_is_for_and_names_every_command_once(monkeyp
 
 
 def test_the_help_of_a_sweep_is_headed_by_what_is_typed():
-    assert call_klazy("sweep", "--help").stdout.startswith("Usage: klazy sweep [OPTIONS] [study]\n")
+    assert call_klazy("sweep", "--help").stdout.startswith(
+        "Usage: klazy sweep [OPTIONS] [study]\n"
+    )
     assert call_klazy("sweep", "plot", "--help").stdout.startswith("Usage: klazy sweep plot ")
 
 
-OTHERS = {"README", "index", "changelog", "contributing"}  # they are for everybody, or other files
+OTHERS = {
+    "README",
+    "index",
+    "changelog",
+    "contributing",
+}  # they are for everybody, or other files
 
 
 @pytest.mark.parametrize(
     "page", [page for page in PAGES if page.stem not in OTHERS], ids=lambda page: page.stem
 )
 def test_a_page_opens_with_a_few_sentences_about_its_content(page):
-    found = re.search(r"^# [^\n]*\n\n(.*?)\n\n", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+    found = re.search(
+        r"^# [^\n]*\n\n(.*?)\n\n", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL
+    )
     assert found
     said = " ".join(found[1].split())
     assert not re.search(r"This (page|tutorial)|At its end", said.split(".")[0]), said

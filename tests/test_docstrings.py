@@ -61,7 +61,11 @@ def find_faults(name, value, checks):
 def test_every_public_name_has_its_sections(reference):
     assert {"GL08", "PR01", "PR02", "RT01", "SS03"} <= reference.CHECKS
     public = list_public(reference)
-    assert {"klazy.run", "klazy.live.agent.Agent.observe", "klazy.base.config.Config.replace"} <= set(public)
+    assert {
+        "klazy.run",
+        "klazy.live.agent.Agent.observe",
+        "klazy.base.config.Config.replace",
+    } <= set(public)
     faults = []
     for name, value in public.items():
         if name not in reference.EXEMPT:
@@ -89,7 +93,16 @@ def test_dir_lists_what_users_need_and_nothing_else():
     assert {"KLazyGD", "auto", "replay", "sweep", "Client", "theory", "__version__"} <= set(names)
     assert not [name for name in names if name.startswith("_") and name != "__version__"]
     modules = [name for name in names if isinstance(getattr(kl, name), ModuleType)]
-    assert modules == ["arena", "contrib", "memories", "portfolio", "sequences", "show", "theory", "types"]
+    assert modules == [
+        "arena",
+        "contrib",
+        "memories",
+        "portfolio",
+        "sequences",
+        "show",
+        "theory",
+        "types",
+    ]
 
 
 def test_star_imports_work(reference):

@@ -26,7 +26,9 @@ def test_a_kernel_that_was_warmed_is_seen_used_and_cleared(tmp_path, monkeypatch
     monkeypatch.setenv("KLAZY_CACHE_DIR", str(tmp_path))
     (tmp_path / "other.nbc").touch()
     (tmp_path / "arena").mkdir()
-    environment = {name: value for name, value in os.environ.items() if name != "NUMBA_DISABLE_JIT"}
+    environment = {
+        name: value for name, value in os.environ.items() if name != "NUMBA_DISABLE_JIT"
+    }
     command = [sys.executable, "-m", "klazy", *WARM]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
     told = json.loads(done.stdout)
@@ -49,14 +51,20 @@ def test_a_kernel_that_was_warmed_is_seen_used_and_cleared(tmp_path, monkeypatch
     assert (found["cache"]["kernels"], found["cache"]["current"]) == (3, 2)
     _, found = ask_doctor("--clear-cache")
     assert (found["cleared"], found["cache"]["kernels"]) == (3, 0)
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["arena", begun[0].name, "other.nbc"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "arena",
+        begun[0].name,
+        "other.nbc",
+    ]
 
 
 def test_a_kernel_that_vanishes_while_it_is_measured_is_left_out(tmp_path, monkeypatch):
     """Another process may clear the folder between a look and the next."""
     kernel = tmp_path / "kernel.nbc"
     kernel.write_bytes(b"1234")
-    monkeypatch.setattr("klazy.kernels.binding.list_kernels", lambda current=False: [Vanishing(), kernel])
+    monkeypatch.setattr(
+        "klazy.kernels.binding.list_kernels", lambda current=False: [Vanishing(), kernel]
+    )
     assert ask_doctor()[1]["cache"]["bytes"] == 4
 
 
@@ -155,10 +163,14 @@ def test_warm_takes_a_store_and_each_kind_of_its_agents_once(tmp_path):
     learner = kl.KLazyGD(kl.Simplex(5), 1.0, k=2)
     for name in ("eu", "us"):
         kl.Agent.open(tmp_path / "decisions.db", learner, name=name).close()
-    kl.Agent.open(tmp_path / "decisions.db", kl.GD(kl.Simplex(5), 1.0), name="plain", engine="step").close()
+    kl.Agent.open(
+        tmp_path / "decisions.db", kl.GD(kl.Simplex(5), 1.0), name="plain", engine="step"
+    ).close()
     ended = call_klazy("warm", "decisions.db", "--json", folder=tmp_path)
     told = json.loads(ended.stdout)["warmed"]
-    assert [(each["what"], each["engine"]) for each in told] == [("eu of decisions.db", "compiled")]
+    assert [(each["what"], each["engine"]) for each in told] == [
+        ("eu of decisions.db", "compiled")
+    ]
 
 
 def test_a_gpu_is_named_as_its_driver_names_it(tmp_path, monkeypatch):

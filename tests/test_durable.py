@@ -71,13 +71,17 @@ def find_faults(file):
         store.close()
 
 
-@pytest.mark.xdist_group("Simplex5")  # with tests/test_agent.py, which has the kernels of this set
+@pytest.mark.xdist_group(
+    "Simplex5"
+)  # with tests/test_agent.py, which has the kernels of this set
 @pytest.mark.parametrize("make", EVERY_LEARNER.values(), ids=EVERY_LEARNER)
 def test_it_goes_on_bit_for_bit_from_the_files_of_any_round(make, tmp_path, monkeypatch):
     """By step, with guards, and compiled, without: neither knows of the other."""
     learner, g = make(kl.Simplex(5), kl.ScaleFree(2.0)), gradients(1, 24, 5)
     monkeypatch.setattr(stored, "SNAPSHOT_ROUNDS", 5)
-    played = {"step": GUARDS} if find_missing_part(learner) else {"step": GUARDS, "compiled": None}
+    played = (
+        {"step": GUARDS} if find_missing_part(learner) else {"step": GUARDS, "compiled": None}
+    )
     for engine, guards in played.items():
         straight, at = kl.Agent(learner, engine=engine, guards=guards), tmp_path / f"{engine}.db"
         agent = kl.Agent.open(at, learner, engine=engine, guards=guards)
@@ -95,9 +99,16 @@ def test_it_goes_on_bit_for_bit_from_the_files_of_any_round(make, tmp_path, monk
         assert find_faults(at) == []
 
 
-@given(stops=st.lists(st.integers(1, 9), max_size=8), seed=st.integers(0, 2**16), hinted=st.booleans())
+@given(
+    stops=st.lists(st.integers(1, 9), max_size=8),
+    seed=st.integers(0, 2**16),
+    hinted=st.booleans(),
+)
 def test_hints_and_ids_are_replayed_too(stops, seed, hinted):
-    learner, g = kl.MemoryGD(kl.L2Ball(3), kl.Sqrt(3.0), memory=kl.memories.Clip(0.8)), gradients(seed, 9, 3)
+    learner, g = (
+        kl.MemoryGD(kl.L2Ball(3), kl.Sqrt(3.0), memory=kl.memories.Clip(0.8)),
+        gradients(seed, 9, 3),
+    )
     straight = kl.Agent(learner, engine="step")
     points = {}
     with tempfile.TemporaryDirectory() as folder:
@@ -146,7 +157,9 @@ class TestIds:
             now = seen(agent)
             for t in (1, 2, 77, 4300):
                 assert np.array_equal(agent.update(GRADIENTS[0], id=str(t)), first[t])
-                assert np.array_equal(agent.update([np.nan, 0.0], id=t), first[t])  # whatever comes with it
+                assert np.array_equal(
+                    agent.update([np.nan, 0.0], id=t), first[t]
+                )  # whatever comes with it
             assert seen(agent) == now
 
     def test_agents_do_not_share_ids(self, place):
@@ -242,7 +255,9 @@ with nursery.open_step({str(file)!r}, sync="batch") as agent:
         agent.update(nursery.GRADIENTS[0], id=f"{{sys.argv[1]}} {{t}}", retry=True)
 """
         run = [sys.executable, "-c", script]
-        processes = [subprocess.Popen([*run, str(i)], cwd=Path(__file__).parent) for i in range(2)]
+        processes = [
+            subprocess.Popen([*run, str(i)], cwd=Path(__file__).parent) for i in range(2)
+        ]
         assert [process.wait() for process in processes] == [0, 0]
         straight = kl.Agent(LEARNER, engine="step")
         for _ in range(120):
@@ -284,7 +299,12 @@ class TestOneProcess:
             agent.update(np.ones(2))
         agent.close()
         before = seen(agent)
-        for change in (lambda: agent.update(np.ones(2)), agent.freeze, agent.history, agent.refresh):
+        for change in (
+            lambda: agent.update(np.ones(2)),
+            agent.freeze,
+            agent.history,
+            agent.refresh,
+        ):
             message = r"was closed. Open the agent again."
             with pytest.raises(ValueError, match=message):
                 change()
@@ -481,7 +501,9 @@ class TestFaults:
         assert find_faults(file) == []
 
     def test_a_file_that_cannot_be_written(self):
-        with tempfile.TemporaryDirectory() as folder:  # not pytest's, where only its own user may go
+        with (
+            tempfile.TemporaryDirectory() as folder
+        ):  # not pytest's, where only its own user may go
             file = in_store(Path(folder) / "decisions.db", 3)
             data = file.read_bytes()
             file.chmod(0o444)
@@ -652,8 +674,12 @@ class TestOpening:
         other = LEARNER.replace(k=5)
         where = f"'agent' in {file}"
         options: dict[str, dict[str, Any]] = {
-            f"learner must be {LEARNER!r}, as stored for {where}, got {other!r}.": {"learner": other},
-            f"engine must be 'step', as stored for {where}, got 'compiled'.": {"engine": "compiled"},
+            f"learner must be {LEARNER!r}, as stored for {where}, got {other!r}.": {
+                "learner": other
+            },
+            f"engine must be 'step', as stored for {where}, got 'compiled'.": {
+                "engine": "compiled"
+            },
             "sync must be one of 'always', 'batch', got 'never'.": {"sync": "never"},
             "name must be printable text of 1 to 200 bytes, got ''.": {"name": ""},
             "keep must be": {"keep": 0},
@@ -672,14 +698,18 @@ class TestOpening:
         }.items():
             with pytest.raises(ValueError, match=message):
                 kl.Agent.open(path)
-        with pytest.raises(ValueError, match=r"The folder of .* does not exist. Create it first."):
+        with pytest.raises(
+            ValueError, match=r"The folder of .* does not exist. Create it first."
+        ):
             open_step(tmp_path / "nowhere" / "decisions.db")
         assert list(tmp_path.iterdir()) == []
 
     def test_on_another_machine_it_goes_on_and_says_so(self, file, tmp_path, monkeypatch):
         saved = tmp_path / "agent.json"
         with monkeypatch.context() as there, open_step(file) as agent:
-            there.setattr(state, "describe_machine", lambda engine: {"klazy": "0.0.1", "cpu": "abacus"})
+            there.setattr(
+                state, "describe_machine", lambda engine: {"klazy": "0.0.1", "cpu": "abacus"}
+            )
             agent.update(np.ones(2))
             agent.save(saved)
             agent.close()
@@ -693,7 +723,9 @@ class TestOpening:
     def test_new_guards_hold_from_the_round_of_opening(self, file, tmp_path):
         killed = leave_as_killed(file, tmp_path / "killed", 7, guards=GUARDS)
         tighter = GUARDS.replace(per_round=0.01, hold=1)
-        with open_step(killed, guards=tighter) as agent:  # its records are replayed with the old ones
+        with open_step(
+            killed, guards=tighter
+        ) as agent:  # its records are replayed with the old ones
             assert agent.switching == in_memory(7, guards=GUARDS).switching
             before = agent.x
             play(agent, 8, GRADIENTS[7])
@@ -709,7 +741,10 @@ class TestOpening:
             assert agent.switching == 0.0
 
     def test_a_state_begins_a_new_agent_and_no_other(self, place):
-        learner, g = kl.KLazyGD(kl.Simplex(3), 2.0, k=4), np.random.default_rng(0).normal(size=(9, 3))
+        learner, g = (
+            kl.KLazyGD(kl.Simplex(3), 2.0, k=4),
+            np.random.default_rng(0).normal(size=(9, 3)),
+        )
         trained = kl.Agent(learner)
         for row in g[:5]:
             trained.update(row)
@@ -747,7 +782,9 @@ class TestOpening:
 
     def test_slow_rounds_are_replayed_for_a_second_at_most(self, file, monkeypatch):
         seconds = iter(range(10**6))
-        monkeypatch.setattr(stored, "perf_counter", lambda: float(next(seconds)))  # each round takes one
+        monkeypatch.setattr(
+            stored, "perf_counter", lambda: float(next(seconds))
+        )  # each round takes one
         with open_step(file) as agent:
             for t in range(3):
                 agent.update(GRADIENTS[t])
@@ -792,7 +829,9 @@ class TestHistory:
     def test_any_sqlite_reads_the_views(self, file):
         learner = kl.MemoryGD(kl.L2Ball(4, radius=1e9), 1e-6, memory=kl.memories.Decay(4.0))
         g = np.array([[1.0, -0.0, 1e-30, -3e-7], [2.5e5, 0.1, -1e-12, 7.0], [0.0, 0.0, 0.0, 0.0]])
-        with kl.Agent.open(file, learner, name="eu-west", engine="step", guards=kl.Guards()) as agent:
+        with kl.Agent.open(
+            file, learner, name="eu-west", engine="step", guards=kl.Guards()
+        ) as agent:
             for row in g:
                 agent.update(row, hint=row)
             agent.freeze("storm")
@@ -803,10 +842,16 @@ class TestHistory:
             )
             for (name, t, at, *lists), own in zip(rows, frame.iter_rows(named=True), strict=True):
                 assert (name, t) == ("eu-west", own["t"])
-                assert abs(datetime.fromisoformat(f"{at}+00:00") - own["time"]) < timedelta(milliseconds=2)
-                for text, exact in zip(lists, (own["gradient"], own["hint"], own["decision"]), strict=True):
+                assert abs(datetime.fromisoformat(f"{at}+00:00") - own["time"]) < timedelta(
+                    milliseconds=2
+                )
+                for text, exact in zip(
+                    lists, (own["gradient"], own["hint"], own["decision"]), strict=True
+                ):
                     np.testing.assert_allclose(json.loads(text), exact, rtol=2e-15, atol=1e-21)
-            changes = connection.execute("SELECT change, note FROM changes ORDER BY change").fetchall()
+            changes = connection.execute(
+                "SELECT change, note FROM changes ORDER BY change"
+            ).fetchall()
         connection.close()
         assert [change for change, _ in changes] == ["created", "freeze"]
         assert changes[1] == ("freeze", "storm")
@@ -847,14 +892,18 @@ class TestHistory:
         }
         now = [0]
         for module in ("stored", "store"):
-            monkeypatch.setattr(f"klazy.live.{module}.time", lambda: 1e9 + now[0] + leaps[leap](now[0]))
+            monkeypatch.setattr(
+                f"klazy.live.{module}.time", lambda: 1e9 + now[0] + leaps[leap](now[0])
+            )
         with open_step(file, keep=timedelta(seconds=40)) as agent:
             for t in range(1, 161):
                 now[0] = t
                 agent.update(GRADIENTS[t % 40])
                 if t % 4 == 1:
                     first = (store_of(agent).find_first_record(1) or 0) + 1
-                    assert first <= max(1, t - 28), t  # at least three quarters of what is asked for
+                    assert first <= max(1, t - 28), (
+                        t
+                    )  # at least three quarters of what is asked for
                     assert t < 120 or first >= t - 80
         assert find_faults(file) == []
 
@@ -934,7 +983,11 @@ class TestCommands:
     def test_agents(self, store):
         ended = call_klazy("agents", store)
         assert (ended.status, ended.stderr) == (0, "")
-        assert [line.split()[0] for line in ended.stdout.splitlines()] == ["name", "eu-west", "us-east"]
+        assert [line.split()[0] for line in ended.stdout.splitlines()] == [
+            "name",
+            "eu-west",
+            "us-east",
+        ]
         eu, us = json.loads(call_klazy("agents", store, "--json").stdout)
         agent = kl.Agent.open(store, name="eu-west", read_only=True)
         assert eu["decision"] == agent.x.tolist()
@@ -963,11 +1016,15 @@ class TestCommands:
             "us-east: 0 rounds, identical bit for bit.",
         ]
         assert call_klazy("backup", store, tmp_path / "b.db").status == 0
-        assert json.loads(call_klazy("check", tmp_path / "b.db", "--json").stdout)["intact"] is True
+        assert (
+            json.loads(call_klazy("check", tmp_path / "b.db", "--json").stdout)["intact"] is True
+        )
 
     def test_check_says_what_another_machine_computed(self, file, monkeypatch):
         with monkeypatch.context() as there:
-            there.setattr(state, "describe_machine", lambda engine: {"klazy": "0.0.1", "cpu": "abacus"})
+            there.setattr(
+                state, "describe_machine", lambda engine: {"klazy": "0.0.1", "cpu": "abacus"}
+            )
             in_store(file, 4)
         words = "agent: 4 rounds, identical bit for bit; 4 from another kind of machine were not compared."
         assert words in call_klazy("check", file).stdout
@@ -1010,10 +1067,13 @@ def test_a_deleted_agent_takes_no_round_in_any_process_until_it_is_restored(tmp_
         agent.delete("again")
         for each in (agent, other):
             with pytest.raises(
-                ValueError, match=r"The agent 'agent' was deleted. Restore it with agent.restore\(\)."
+                ValueError,
+                match=r"The agent 'agent' was deleted. Restore it with agent.restore\(\).",
             ):
                 each.update(np.ones(5), retry=True)
-            np.testing.assert_array_equal(each.update(np.ones(5), id="a"), first)  # an answer, no round
+            np.testing.assert_array_equal(
+                each.update(np.ones(5), id="a"), first
+            )  # an answer, no round
     with kl.Agent.open(file) as agent:
         with pytest.raises(
             ValueError, match=r"The agent 'agent' was deleted. Restore it with agent.restore\(\)."

@@ -46,7 +46,10 @@ def test_weights_are_the_product_formula(seed, beta, prior):
     learner, g = kl.SAder(few_experts(kl.L1Ball(3), seed), beta, prior), gradients(seed, 25, 3)
     trace = kl.run(learner, g, record="experts", engine="step")
     loss = trace.expert_hitting - trace.hitting[:, None] + trace.expert_switching
-    named = {"harmonic": [5 / 8, 5 / 24, 5 / 48, 1 / 16], "uniform": [0.25] * 4}  # (1 + 1/4) / (i (i + 1))
+    named = {
+        "harmonic": [5 / 8, 5 / 24, 5 / 48, 1 / 16],
+        "uniform": [0.25] * 4,
+    }  # (1 + 1/4) / (i (i + 1))
     w = np.array(named[prior] if isinstance(prior, str) else prior)
     for t in range(25):
         np.testing.assert_allclose(trace.weights[t], w, rtol=1e-9)
@@ -79,11 +82,18 @@ def test_permuting_experts_permutes_weights(beta):
 @pytest.mark.parametrize("name", ENSEMBLES)
 def test_the_record_is_the_same_in_both_engines_and_an_expert_costs_what_it_costs_alone(name):
     """Linear costs have one gradient, so that an expert plays as if it were alone."""
-    learner, g = ENSEMBLES[name](kl.L2Ball(5), kl.Sqrt(3.0)), gradients(2, 8 if JIT_OFF else 80, 5)
+    learner, g = (
+        ENSEMBLES[name](kl.L2Ball(5), kl.Sqrt(3.0)),
+        gradients(2, 8 if JIT_OFF else 80, 5),
+    )
     assert isinstance(learner, kl.SAder | kl.contrib.Leader)
-    compiled, step = (kl.run(learner, g, record="experts", engine=engine) for engine in ("compiled", "step"))
+    compiled, step = (
+        kl.run(learner, g, record="experts", engine=engine) for engine in ("compiled", "step")
+    )
     for key in step.kept:
-        np.testing.assert_allclose(compiled.kept[key], step.kept[key], rtol=1e-11, atol=1e-12, err_msg=key)
+        np.testing.assert_allclose(
+            compiled.kept[key], step.kept[key], rtol=1e-11, atol=1e-12, err_msg=key
+        )
     for i, expert in enumerate(learner.experts):
         alone = kl.run(expert, g, movement=learner.movement)
         np.testing.assert_allclose(step.expert_hitting[:, i], alone.hitting, atol=1e-12)
@@ -123,7 +133,10 @@ def test_no_certificate_is_ever_violated(domain, beta, seed, movement, n, T, sca
 
 @settings(max_examples=2 if JIT_OFF else 60)
 @given(
-    domain=st.sampled_from(PLACES), seed=seeds, movement=st.sampled_from(NORMS), scale=st.floats(1e-6, 1e6)
+    domain=st.sampled_from(PLACES),
+    seed=seeds,
+    movement=st.sampled_from(NORMS),
+    scale=st.floats(1e-6, 1e6),
 )
 def test_no_certificate_of_auto_is_ever_violated(domain, seed, movement, scale):
     learner = kl.contrib.ensemble_auto(domain, movement)
@@ -136,7 +149,8 @@ def test_auto_ignores_the_unit_of_the_costs(seed, scale):
     """Costs and movement weight in another currency: the same points."""
     g = gradients(seed, 60, 5)
     x, z = (
-        kl.run(kl.contrib.ensemble_auto(kl.L2Ball(5), kl.L2Movement(2.0 * s)), s * g).x for s in (1.0, scale)
+        kl.run(kl.contrib.ensemble_auto(kl.L2Ball(5), kl.L2Movement(2.0 * s)), s * g).x
+        for s in (1.0, scale)
     )
     np.testing.assert_allclose(
         z, x, atol=1e-10
@@ -166,7 +180,12 @@ class TestTheory:
         np.testing.assert_allclose(sigma[:-1] / sigma[1:], 2.0)
         assert len(kl.theory.sigma_grid(1, 1.0, 1.0)) == 1
 
-    @given(T=st.integers(1, 10**6), G=st.floats(0.1, 10), R=st.floats(0.1, 10), weight=st.floats(0.0, 10))
+    @given(
+        T=st.integers(1, 10**6),
+        G=st.floats(0.1, 10),
+        R=st.floats(0.1, 10),
+        weight=st.floats(0.0, 10),
+    )
     def test_the_grid_has_a_sigma_within_a_factor_of_two_of_every_best_one(self, T, G, R, weight):
         """sigma* falls from P_T = 0 to the longest path, P_T = 2R (T - 1)."""
         grid = kl.theory.sigma_grid(T, G, R, weight)
@@ -211,7 +230,9 @@ class TestTheory:
         if lazy:
             assert mixed.experts[-1] == alone.experts[-1]
             assert prior[-1] == pytest.approx(places[-1])
-        uniform = kl.sader_k(domain, 500, 1.5, memory=memory, lazy=lazy, greedy=True, prior="uniform")
+        uniform = kl.sader_k(
+            domain, 500, 1.5, memory=memory, lazy=lazy, greedy=True, prior="uniform"
+        )
         assert np.ptp(uniform.log_prior) == 0.0
 
     def test_the_rates(self):
@@ -226,7 +247,12 @@ class TestTheory:
         )
         assert kl.sader(kl.L2Ball(2), 90, 1.0, beta="self-tuned").beta == "self-tuned"
 
-    @given(T=st.integers(1, 10**7), G=st.floats(0.01, 100), R=st.floats(0.01, 100), weight=st.floats(0, 100))
+    @given(
+        T=st.integers(1, 10**7),
+        G=st.floats(0.01, 100),
+        R=st.floats(0.01, 100),
+        weight=st.floats(0, 100),
+    )
     def test_tight_is_at_least_lemma_and_keeps_within_the_worst_case(self, T, G, R, weight):
         """r_t <= (2G + lambda) D' and d_t <= D' with D' = 2R: the bound ln(1/pi)/beta + beta sum v_t at ln(1/pi) = 1."""
         D, lemma, tight = (
@@ -256,7 +282,9 @@ def test_ader_keeps_its_dynamic_regret_bound(seed, blocks):
     domain, T = kl.L2Ball(5), 400
     g = gradients(seed, T, 5)
     g /= max(1.0, np.linalg.norm(g, axis=1).max())
-    r = kl.regret(kl.run(kl.contrib.ader(domain, T, 1.0), g), moving_comparator(g, domain, blocks))
+    r = kl.regret(
+        kl.run(kl.contrib.ader(domain, T, 1.0), g), moving_comparator(g, domain, blocks)
+    )
     D, P = domain.diameter, r.path_length
     k = math.floor(math.log2(1 + 4 * P / (7 * D)) / 2) + 1
     bound = 0.75 * math.sqrt(2 * T * (7 * D * D + 4 * D * P)) + D * math.sqrt(2 * T) / 2 * (
@@ -285,7 +313,9 @@ def test_scream_keeps_its_smoothed_regret_bound(seed, blocks, weight):
     spread = (2.0 + weight) * D  # of losses that are <g, x^i - x> + lambda |move|
     own = sigma * (D * D + 2 * D * r.path_length) / 2 + (0.5 + weight) * T / sigma
     beta = float(learner.beta)
-    meta = -np.asarray(learner.log_prior) / beta + beta * T * (spread**2 / 8 + weight * D * spread / 4)
+    meta = -np.asarray(learner.log_prior) / beta + beta * T * (
+        spread**2 / 8 + weight * D * spread / 4
+    )
     assert r.smoothed <= (own + meta).min()
     assert sigma[0] == pytest.approx(math.sqrt((1 + weight) * T) / D)
     assert sigma[0] / sigma[-1] >= math.sqrt(1 + 2 * T)
@@ -308,7 +338,9 @@ class TestStronglyAdaptive:
     def test_regret_on_every_long_interval_of_the_cover_is_of_the_order_of_its_root(self):
         """Four roots of |I| (times GD) suffice for the cover on phases of any length; one lazy learner breaks that bound."""
         domain, T = kl.Box(-1, 1), 2048
-        g = np.sign(np.sin(np.cumsum(0.3 * np.exp(-np.arange(T) / 500.0))))[:, None]  # ever longer phases
+        g = np.sign(np.sin(np.cumsum(0.3 * np.exp(-np.arange(T) / 500.0))))[
+            :, None
+        ]  # ever longer phases
 
         def worst(learner) -> float:
             x, ratios = kl.run(learner, g).x, []
@@ -316,7 +348,9 @@ class TestStronglyAdaptive:
                 for q in range(2**j, T - 2**j + 1, 2**j):
                     rows = slice(q - 1, q - 1 + 2**j)
                     u = domain.argmin_linear(g[rows].sum(axis=0))
-                    ratios.append((g[rows] * (x[rows] - u)).sum() / (domain.diameter * math.sqrt(2**j)))
+                    ratios.append(
+                        (g[rows] * (x[rows] - u)).sum() / (domain.diameter * math.sqrt(2**j))
+                    )
             return max(ratios)
 
         assert worst(kl.contrib.StronglyAdaptive(domain, 1.0, 0.0)) <= 4.0
@@ -347,7 +381,9 @@ def test_movement_norm_and_weight_enter_the_losses():
 def test_ensembles_go_through_run_many():
     g = np.stack([gradients(seed, 50, 5) for seed in range(3)])
     learner = kl.contrib.ensemble_auto(kl.L2Ball(5))
-    assert [t.totals for t in kl.run_many(learner, g)] == [kl.run(learner, one).totals for one in g]
+    assert [t.totals for t in kl.run_many(learner, g)] == [
+        kl.run(learner, one).totals for one in g
+    ]
 
 
 def test_a_nested_ensemble_names_what_has_no_kernel():
@@ -366,35 +402,51 @@ class Farthest(kl.types.Movement):
 
 
 def test_a_movement_without_kernel_inside_an_ensemble_goes_through_step():
-    learner = kl.SAder([kl.GD(kl.L2Ball(2), 1.0), kl.GD(kl.L2Ball(2), 2.0)], movement=Farthest(1.0))
+    learner = kl.SAder(
+        [kl.GD(kl.L2Ball(2), 1.0), kl.GD(kl.L2Ball(2), 2.0)], movement=Farthest(1.0)
+    )
     assert find_missing_part(learner) == "Farthest"
     assert kl.run(learner, np.ones((3, 2))).engine == "step"
 
 
 @pytest.mark.parametrize(
     "make",
-    [lambda: kl.contrib.ensemble_auto(kl.L2Ball(5)), lambda: kl.sader_k(kl.L1Ball(5), 300, 3.0, lazy=True)],
+    [
+        lambda: kl.contrib.ensemble_auto(kl.L2Ball(5)),
+        lambda: kl.sader_k(kl.L1Ball(5), 300, 3.0, lazy=True),
+    ],
 )
 @pytest.mark.parametrize("weights", [2.0, np.linspace(0.0, 3.0, 40)])
 def test_kernel_and_step_agree_with_partly_filled_blocks_and_any_price_in_run(make, weights):
     learner, g = make(), gradients(4, 40, 5)
-    for movement in (kl.L2Movement(weights), kl.TVMovement(weights), kl.contrib.SwitchFee(weights, tol=1e-6)):
+    for movement in (
+        kl.L2Movement(weights),
+        kl.TVMovement(weights),
+        kl.contrib.SwitchFee(weights, tol=1e-6),
+    ):
         compiled, step = (
-            kl.run(learner, g, movement=movement, x0=np.full(5, 0.2), engine=e) for e in ("compiled", "step")
+            kl.run(learner, g, movement=movement, x0=np.full(5, 0.2), engine=e)
+            for e in ("compiled", "step")
         )
         np.testing.assert_allclose(compiled.x, step.x, atol=1e-12)
         np.testing.assert_allclose(compiled.switching, step.switching, atol=1e-12)
 
 
 # Beyond the unrolled dimensions this kernel takes longest of all to compile; there it is tried as plain Python.
-@pytest.mark.parametrize("domain", [kl.Simplex(5), *([kl.Simplex(12)] if JIT_OFF else [])], ids=repr)
+@pytest.mark.parametrize(
+    "domain", [kl.Simplex(5), *([kl.Simplex(12)] if JIT_OFF else [])], ids=repr
+)
 def test_records_of_costs_that_are_not_linear_hold_the_linearisation(domain):
     targets = np.random.default_rng(0).uniform(size=(30, domain.dim))
     costs = kl.QuadraticCosts(targets)
     learner = kl.SAder(few_experts(domain, 3, n=6))
-    compiled, step = (kl.run(learner, costs, record="experts", engine=e) for e in ("compiled", "step"))
+    compiled, step = (
+        kl.run(learner, costs, record="experts", engine=e) for e in ("compiled", "step")
+    )
     for key in step.kept:
-        np.testing.assert_allclose(compiled.kept[key], step.kept[key], rtol=1e-10, atol=1e-12, err_msg=key)
+        np.testing.assert_allclose(
+            compiled.kept[key], step.kept[key], rtol=1e-10, atol=1e-12, err_msg=key
+        )
     g = step.x - targets
     first = np.array([expert.init().x for expert in learner.experts])
     np.testing.assert_allclose(
@@ -407,7 +459,8 @@ def test_rounding_far_from_the_origin_teaches_no_rate(far):
     """Experts pinned at one boundary point differ by rounding errors only, which are those of the coordinates."""
     domain = kl.L2Ball(5, 1.0, np.full(5, far))
     learner = kl.SAder(
-        [kl.GD(domain, s, start=np.full(5, far)) for s in (0.11, 0.23, 0.31, 0.47)], prior="uniform"
+        [kl.GD(domain, s, start=np.full(5, far)) for s in (0.11, 0.23, 0.31, 0.47)],
+        prior="uniform",
     )
     g = np.tile([0.1, 0.7, -0.3, 0.0, 0.2], (30, 1))
     for engine in ("compiled", "step"):
@@ -419,7 +472,9 @@ def test_rounding_far_from_the_origin_teaches_no_rate(far):
 
 
 def test_a_far_point_beside_one_at_the_centre():
-    learner = kl.SAder([kl.KLazyGD(kl.L2Ball(5), 1.0, k=1), kl.KLazyGD(kl.L2Ball(5), 1.0, k=3)], 0.3)
+    learner = kl.SAder(
+        [kl.KLazyGD(kl.L2Ball(5), 1.0, k=1), kl.KLazyGD(kl.L2Ball(5), 1.0, k=3)], 0.3
+    )
     g = np.outer([1e200, -1e200, 0.0], np.eye(5)[0])
     compiled, step = (kl.run(learner, g, engine=engine) for engine in ("compiled", "step"))
     np.testing.assert_allclose(compiled.x, step.x, atol=1e-12)

@@ -34,7 +34,9 @@ LONG = {"carriers": [pytest.mark.long]}  # the others show the same ways of tuni
 every_example = pytest.mark.parametrize(
     "name",
     [
-        pytest.param(path.stem, marks=[pytest.mark.xdist_group(path.stem), *LONG.get(path.stem, [])])
+        pytest.param(
+            path.stem, marks=[pytest.mark.xdist_group(path.stem), *LONG.get(path.stem, [])]
+        )
         for path in sorted(FOLDER.glob("*.py"))
     ],
 )
@@ -78,7 +80,9 @@ def code_lines(source):
         tokenize.ENDMARKER,
     }
     words = [
-        token for token in tokenize.generate_tokens(io.StringIO(source).readline) if token.type not in silent
+        token
+        for token in tokenize.generate_tokens(io.StringIO(source).readline)
+        if token.type not in silent
     ]
     nodes = [
         node
@@ -141,7 +145,9 @@ def test_what_happens_in_the_second_part_changes_no_choice(name, monkeypatch):
             frame = frame.head(SMALL[name]["days"])
         if name == "portfolio":
             frame = frame.filter(pl.col("time").dt.year() >= SMALL[name]["since"])
-        return pl.concat((frame.head(-(frame.height // 5)), frame.tail(frame.height // 5).reverse()))
+        return pl.concat(
+            (frame.head(-(frame.height // 5)), frame.tail(frame.height // 5).reverse())
+        )
 
     monkeypatch.setattr(module, LOADERS[name], otherwise)
     choices.append(module.main(**SMALL[name]))
@@ -220,7 +226,9 @@ requested = st.lists(st.integers(0, 12), min_size=1, max_size=120)
 @POLICIES
 @given(requests=requested, capacity=st.integers(1, 9))
 def test_caches_miss_what_a_plain_one_misses(rule, plain, requests, capacity):
-    missed = [item not in held for item, held in zip(requests, plain(requests, capacity), strict=True)]
+    missed = [
+        item not in held for item, held in zip(requests, plain(requests, capacity), strict=True)
+    ]
     assert getattr(example("caching"), rule)(requests, capacity).tolist() == missed
 
 
@@ -228,7 +236,10 @@ def test_caches_miss_what_a_plain_one_misses(rule, plain, requests, capacity):
 def test_larger_caches_miss_what_a_plain_one_misses(rule, plain):
     requests = np.random.default_rng(1).zipf(1.2, 4000) % 500
     for capacity in (20, 57):
-        missed = [item not in held for item, held in zip(requests, plain(requests, capacity), strict=True)]
+        missed = [
+            item not in held
+            for item, held in zip(requests, plain(requests, capacity), strict=True)
+        ]
         assert getattr(example("caching"), rule)(requests, capacity).tolist() == missed
 
 
@@ -274,7 +285,9 @@ def test_exact_is_what_a_simulation_of_wealth_pays(seed, fee):
 def test_buy_and_hold_pays_no_fee_and_constant_rebalancing_does():
     frame = table("portfolio")
     rows = {row["contender"]: row for row in frame.to_dicts()}
-    assert rows["buy and hold"]["exact"] == pytest.approx(rows["buy and hold"]["hitting"], abs=1e-12)
+    assert rows["buy and hold"]["exact"] == pytest.approx(
+        rows["buy and hold"]["hitting"], abs=1e-12
+    )
     assert rows["rebalanced"]["switching"] == 0.0
     assert rows["rebalanced"]["exact"] > rows["rebalanced"]["hitting"]
 
@@ -285,7 +298,12 @@ def test_buy_and_hold_pays_no_fee_and_constant_rebalancing_does():
 def test_us_airways_is_the_most_punctual_of_the_eight_in_every_month_and_no_day_is_missing():
     days = flights(hours=24, carriers=CARRIERS[:9])
     assert days.null_count().sum_horizontal().item() == 0
-    months = days.group_by(pl.col("time").dt.month()).agg(pl.exclude("time").mean()).drop("time").to_numpy()
+    months = (
+        days.group_by(pl.col("time").dt.month())
+        .agg(pl.exclude("time").mean())
+        .drop("time")
+        .to_numpy()
+    )
     assert months.shape == (12, 9)
     assert (months.argmin(axis=1) == CARRIERS.index("US")).all()
 

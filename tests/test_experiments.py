@@ -23,7 +23,9 @@ CHECKED = {  # (switching, dynamic regret, total regret), None where no value is
 }
 
 
-@pytest.mark.parametrize(("preset", "name", "label"), CHECKED, ids=[" ".join(key) for key in CHECKED])
+@pytest.mark.parametrize(
+    ("preset", "name", "label"), CHECKED, ids=[" ".join(key) for key in CHECKED]
+)
 def test_check_values(preset, name, label):
     row = play_experiment(make_experiment(name, preset)).sum_up()[label]
     for key, wanted in zip(
@@ -58,7 +60,10 @@ class TestClaims:
     def test_ensembles(self, name, preset, found):
         rows = play_experiment(make_experiment(name, preset)).sum_up()
         net = {k: {"net": row["total_regret"] - row["dynamic_regret"]} for k, row in rows.items()}
-        gains = gain(rows, "SAder-k", "SAder", "dynamic_regret"), gain(net, "SAder-k", "SAder", "net")
+        gains = (
+            gain(rows, "SAder-k", "SAder", "dynamic_regret"),
+            gain(net, "SAder-k", "SAder", "net"),
+        )
         assert 100 * np.array(gains) == pytest.approx(found, abs=6e-3)
 
 
@@ -72,7 +77,8 @@ def test_every_experiment_runs_small_and_adds_up(name, preset):
         paid = outcome.learners[label]
         assert paid.hitting.shape == paid.switching.shape == (scenario.costs.T,)
         assert row["total_regret"] == pytest.approx(
-            row["dynamic_regret"] + row["switching"] - outcome.comparator.switching.sum(), abs=1e-9
+            row["dynamic_regret"] + row["switching"] - outcome.comparator.switching.sum(),
+            abs=1e-9,
         )
     if preset == "paper":  # measured as regret measures it
         label, learner = next(iter(outcome.experiment.learners.items()))

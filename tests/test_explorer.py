@@ -17,7 +17,9 @@ from klazy.theory.geometry import normal_cone
 pytestmark = pytest.mark.xdist_group("explorer")  # one browser, one page
 
 FOLDER = Path(__file__).parents[1] / "docs" / "explorer"
-AXES = np.array([[-1.0, 1.0, 0.0], [-1.0, -1.0, 2.0]]) / np.sqrt([[2.0], [6.0]])  # of the triangle's plane
+AXES = np.array([[-1.0, 1.0, 0.0], [-1.0, -1.0, 2.0]]) / np.sqrt(
+    [[2.0], [6.0]]
+)  # of the triangle's plane
 
 
 class Triangle(kl.types.ConvexSet):
@@ -43,7 +45,12 @@ class Triangle(kl.types.ConvexSet):
         raise NotImplementedError
 
 
-SETS = {"l1": kl.L1Ball(2), "l2": kl.L2Ball(2), "box": kl.Box([-1, -1], [1, 1]), "simplex": kl.Simplex(3)}
+SETS = {
+    "l1": kl.L1Ball(2),
+    "l2": kl.L2Ball(2),
+    "box": kl.Box([-1, -1], [1, 1]),
+    "simplex": kl.Simplex(3),
+}
 IN_PLANE = SETS | {"simplex": Triangle()}
 FOLLOW = """(link) => new Promise((done) => {
   document.activeElement.blur();
@@ -58,7 +65,9 @@ def plain(domain, sigma):
     """Learners without a number, by their words in a link."""
     memory = {"forget": kl.memories.Forget(), "full": kl.memories.Full()}
     simple = {"gd": kl.GD(domain, sigma), "lazy": kl.LazyGD(domain, sigma)}
-    return simple | {word: kl.MemoryGD(domain, sigma, memory=rule) for word, rule in memory.items()}
+    return simple | {
+        word: kl.MemoryGD(domain, sigma, memory=rule) for word, rule in memory.items()
+    }
 
 
 def numbered(domain, sigma, k):
@@ -93,7 +102,9 @@ def page(browser, file, heard):
     page.on("pageerror", lambda error: heard.append(str(error)))
     page.on(
         "request",
-        lambda request: heard.append(request.url) if not request.url.startswith(("file:", "data:")) else None,
+        lambda request: (
+            heard.append(request.url) if not request.url.startswith(("file:", "data:")) else None
+        ),
     )
     page.goto(file)
     return page
@@ -160,9 +171,13 @@ def agree(learner, found, g, weight):
     }
     rows = {"x": slice(0, T), "hitting": slice(1, T + 1), "switching": slice(1, T + 1)}
     near = {
-        part: 1e-12 if part == "x" else 1e-12 * max(1.0, float(np.abs(parts[part]).max())) for part in parts
+        part: 1e-12 if part == "x" else 1e-12 * max(1.0, float(np.abs(parts[part]).max()))
+        for part in parts
     }
-    return all(np.abs(np.array(found[part])[rows[part]] - parts[part]).max() <= near[part] for part in parts)
+    return all(
+        np.abs(np.array(found[part])[rows[part]] - parts[part]).max() <= near[part]
+        for part in parts
+    )
 
 
 class TestLearners:
@@ -173,22 +188,32 @@ class TestLearners:
             for seed, k in enumerate((1, 2, 5, 19)):
                 learners = numbered(domain, sigma, k) | (plain(domain, sigma) if k == 1 else {})
                 named = {f"{rule},{word}": learner for rule, learner in learners.items()}
-                assert differing(page, name, named, steps_of_all_sizes(seed, 160, domain.dim), 0.7) == []
+                assert (
+                    differing(page, name, named, steps_of_all_sizes(seed, 160, domain.dim), 0.7)
+                    == []
+                )
 
     @pytest.mark.parametrize("name", SETS)
     def test_also_on_sequences_whose_points_fall_on_the_edges_of_cones(self, page, name):
         for seq in ("rotating", "alternating", "corrupted", "adversary"):
-            g = np.array(page.evaluate(LIFTED, [name, f"set={name}&seq={seq}&T=120&l=klazy,k8,s4"]))
+            g = np.array(
+                page.evaluate(LIFTED, [name, f"set={name}&seq={seq}&T=120&l=klazy,k8,s4"])
+            )
             learners = plain(SETS[name], 4.0) | numbered(SETS[name], 4.0, 5)
             assert (
-                differing(page, name, {f"{rule},s4": each for rule, each in learners.items()}, g, 1.0) == []
+                differing(
+                    page, name, {f"{rule},s4": each for rule, each in learners.items()}, g, 1.0
+                )
+                == []
             )
 
 
 class TestSequences:
     def test_the_examples_are_those_of_klazy(self, page):
         for T in (5, 101, 300):
-            assert np.array_equal(page.evaluate(GRADIENTS, f"seq=rotating&T={T}"), rotating(T).costs.data)
+            assert np.array_equal(
+                page.evaluate(GRADIENTS, f"seq=rotating&T={T}"), rotating(T).costs.data
+            )
             assert np.array_equal(
                 page.evaluate(GRADIENTS, f"seq=alternating&T={T}"), alternating(T).costs.data
             )
@@ -201,7 +226,9 @@ class TestSequences:
     @pytest.mark.parametrize("k", [2, 5, 9, 20])
     def test_the_adversary_is_the_square_wave_against_the_first_slack(self, page, k):
         found = np.array(
-            page.evaluate(GRADIENTS, f"seq=adversary&T=103&l=gd,s1;klazy,k1,s1;clock,k{k},s1;klazy,k30,s1")
+            page.evaluate(
+                GRADIENTS, f"seq=adversary&T=103&l=gd,s1;klazy,k1,s1;clock,k{k},s1;klazy,k30,s1"
+            )
         )
         assert np.array_equal(found[:, :1], square_wave(k, 103).costs.data)
         assert not found[:, 1].any()
@@ -226,7 +253,10 @@ class TestSequences:
     def test_gradients_are_lifted_into_the_plane_of_the_triangle(self, page):
         g = np.array([[1.0, 0.0], [0.0, 1.0], [0.3, -0.8]])
         lifted = np.array(
-            [page.evaluate("([set, g]) => klazy.lift(set, g)", ["simplex", each]) for each in g.tolist()]
+            [
+                page.evaluate("([set, g]) => klazy.lift(set, g)", ["simplex", each])
+                for each in g.tolist()
+            ]
         )
         assert np.abs(lifted - g @ AXES).max() < 1e-15
 
@@ -246,7 +276,9 @@ class TestPicture:
                 normal_cone(flat, x, y - x),
             )
             assert (
-                len(cone) == 0 if len(fan) == 0 else np.abs(np.array(cone) - fan[[0, -1]]).max() < 2e-6
+                len(cone) == 0
+                if len(fan) == 0
+                else np.abs(np.array(cone) - fan[[0, -1]]).max() < 2e-6
             )  # a ray's width there
 
     @pytest.mark.parametrize("name", SETS)
@@ -258,7 +290,9 @@ class TestPicture:
             [kl.GD(domain, 6.0), kl.LazyGD(domain, 6.0), kl.KLazyGD(domain, 6.0, k=5), memory]
         ):
             for t in (12, 17):
-                page = opened(f"set={name}&seq=rotating&T=101&l={rules}&show={show + 1}&t={t}{close}")
+                page = opened(
+                    f"set={name}&seq=rotating&T=101&l={rules}&show={show + 1}&t={t}{close}"
+                )
                 g = np.array(page.evaluate(LIFTED, [name, f"seq=rotating&T={t}"]))
                 shows_step(
                     page.evaluate(DRAWN),
@@ -298,7 +332,9 @@ class TestPicture:
         for learner, row in zip(
             [kl.GD(kl.L1Ball(2), 6.0), kl.KLazyGD(kl.L1Ball(2), 6.0, k=5)], cells, strict=True
         ):
-            paid = kl.run(learner, rotating(60).costs, movement=kl.L2Movement(2.0), engine="step").totals
+            paid = kl.run(
+                learner, rotating(60).costs, movement=kl.L2Movement(2.0), engine="step"
+            ).totals
             assert row == pytest.approx([paid.hitting, paid.switching, paid.cost], abs=6e-3)
         assert page.inner_text("#after") == "After round 60 of 101"
 
@@ -378,7 +414,9 @@ class TestLinks:
             "[...document.querySelectorAll('#presets a')].map((a) => a.getAttribute('href').slice(1))"
         )
         for link in links:
-            assert page.evaluate("(link) => klazy.linkOf(klazy.stateFrom(link).state)", link) == link
+            assert (
+                page.evaluate("(link) => klazy.linkOf(klazy.stateFrom(link).state)", link) == link
+            )
             assert page.evaluate("(link) => klazy.stateFrom(link).problems", link) == []
 
     def test_what_is_done_on_the_page_is_restored_from_its_address(self, opened):
@@ -387,7 +425,9 @@ class TestLinks:
         for dx, dy in ((60, 10), (-40, 35)):
             page.mouse.move(box["x"] + box["width"] / 2 - 20, box["y"] + box["height"] / 2)
             page.mouse.down()
-            page.mouse.move(box["x"] + box["width"] / 2 + dx, box["y"] + box["height"] / 2 + dy, steps=3)
+            page.mouse.move(
+                box["x"] + box["width"] / 2 + dx, box["y"] + box["height"] / 2 + dy, steps=3
+            )
             page.mouse.up()
         page.click("#add-learner")
         page.select_option("#rule-1", "event")
@@ -401,8 +441,15 @@ class TestLinks:
         page.click("#back")
         state = page.evaluate("klazy.page.state")
         assert [count for *_, count in state["drawn"]] == [5, 5]
-        assert state["drawn"][0][0] > 0 > state["drawn"][0][1]  # to the right and, on a screen, down
-        assert state["learners"][1] == {"rule": "event", "number": 1.5, "schedule": "sqrt", "sigma": 30}
+        assert (
+            state["drawn"][0][0] > 0 > state["drawn"][0][1]
+        )  # to the right and, on a screen, down
+        assert state["learners"][1] == {
+            "rule": "event",
+            "number": 1.5,
+            "schedule": "sqrt",
+            "sigma": 30,
+        }
         assert (state["set"], state["lambda"], state["close"], state["show"], state["t"]) == (
             "box",
             2.5,
@@ -431,13 +478,18 @@ class TestLinks:
     def test_a_good_link_after_a_bad_one_takes_the_complaint_away(self, opened):
         page = opened("set=nowhere")
         page.click("#presets a >> nth=4")
-        page.wait_for_selector("#notice", state="hidden")  # A link is followed after the click has returned.
+        page.wait_for_selector(
+            "#notice", state="hidden"
+        )  # A link is followed after the click has returned.
         assert "k = 20" in page.inner_text("#look")
 
     def test_long_numbers_are_read_to_their_end(self, page):
         link = "set=l1&seq=rotating&T=101&lambda=0.00012345678901234567&l=decay,m1.0000000000000002,s1&show=1&t=0"
         assert page.evaluate("(link) => klazy.linkOf(klazy.stateFrom(link).state)", link) == link
-        assert page.evaluate("klazy.stateFrom('lambda=1.000000000000000000e2').state.lambda") == 100.0
+        assert (
+            page.evaluate("klazy.stateFrom('lambda=1.000000000000000000e2').state.lambda")
+            == 100.0
+        )
 
     def test_the_way_back_restores_also_the_field_that_has_the_focus(self, opened):
         page = opened()
@@ -450,7 +502,9 @@ class TestLinks:
         page.keyboard.press("Tab")
         assert page.evaluate("klazy.page.state.T") == 101
 
-    def test_a_preset_is_opened_again_while_it_plays_and_the_way_back_leads_to_the_round(self, opened):
+    def test_a_preset_is_opened_again_while_it_plays_and_the_way_back_leads_to_the_round(
+        self, opened
+    ):
         page = opened()
         page.click("text=bursts")
         for title, t in (("bursts", 106), ("noise", 240)):
@@ -578,7 +632,9 @@ class TestForms:
             ("gd", "c", "0", lambda: kl.Sqrt(0)),
         ],
     )
-    def test_what_klazy_refuses_is_refused_in_its_words(self, opened, rule, field, typed, refused):
+    def test_what_klazy_refuses_is_refused_in_its_words(
+        self, opened, rule, field, typed, refused
+    ):
         page = opened("set=l1&seq=rotating&T=50&l=gd,s4;gd,s4&show=1&t=9")
         page.select_option("#rule-1", rule)
         if field == "c":
@@ -607,7 +663,10 @@ class TestForms:
                 assert page.get_attribute(f"#{first}", "aria-invalid") == "true"
                 page.fill(f"#{second}", typed)
                 page.dispatch_event(f"#{second}", "change")
-                assert (page.get_attribute(f"#{first}", "aria-invalid"), page.input_value(f"#{first}")) == (
+                assert (
+                    page.get_attribute(f"#{first}", "aria-invalid"),
+                    page.input_value(f"#{first}"),
+                ) == (
                     None,
                     usual,
                 )
@@ -737,7 +796,9 @@ class TestPlaying:
         page.click("#play")  # once more, from the start
         assert page.evaluate("klazy.page.state.t") < 2000
         page.click("#back")
-        assert page.get_attribute("#play", "aria-label") == "Play"  # a hand on the controls stops it
+        assert (
+            page.get_attribute("#play", "aria-label") == "Play"
+        )  # a hand on the controls stops it
 
     def test_it_waits_while_nobody_sees_it(self, opened):
         page = opened("set=l1&seq=rotating&T=2000&l=gd,s4&show=1&t=0&speed=30")
@@ -815,7 +876,9 @@ class TestPlaying:
             })()""")
             )
         assert len({name for name, *_ in seen}) == wanted
-        assert all(label and label.strip() and outline == "solid" for _, label, outline in seen), seen
+        assert all(
+            label and label.strip() and outline == "solid" for _, label, outline in seen
+        ), seen
 
     def test_who_dislikes_motion_gets_a_slow_film(self, browser, file):
         page = browser.new_page(reduced_motion="reduce")
@@ -835,7 +898,10 @@ STATES = [
 class TestReading:
     def test_it_needs_nobody(self, file, heard):
         text = Path(file.removeprefix("file://")).read_text(encoding="utf-8")
-        assert re.findall(r'(?:src|href)="(?!#|data:)[^"]*"|@import|url\((?!#)[^)]*\)|https?:', text) == []
+        assert (
+            re.findall(r'(?:src|href)="(?!#|data:)[^"]*"|@import|url\((?!#)[^)]*\)|https?:', text)
+            == []
+        )
         assert "default-src 'none'" in text  # so that a browser would not even ask
         assert heard == []
 
@@ -919,10 +985,16 @@ class TestReading:
             ("link", "paper"),
             ("main", "paper"),
         }
-        words = {(word, ground) for word in ("ink", "soft", "link") for ground in ("paper", "panel")}
+        words = {
+            (word, ground) for word in ("ink", "soft", "link") for ground in ("paper", "panel")
+        }
         words |= {("warn-ink", "warn"), ("on-main", "main"), ("ink", "faint"), ("soft", "set")}
-        assert {pair for pair in lines if contrast(*(colours[name] for name in pair)) < 3.0} == set()
-        assert {pair for pair in words if contrast(*(colours[name] for name in pair)) < 4.5} == set()
+        assert {
+            pair for pair in lines if contrast(*(colours[name] for name in pair)) < 3.0
+        } == set()
+        assert {
+            pair for pair in words if contrast(*(colours[name] for name in pair)) < 4.5
+        } == set()
         assert len(texts) > 50
         assert [text for text, ink, ground in texts if contrast(ink, ground) < 4.5] == []
 

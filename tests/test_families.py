@@ -33,7 +33,9 @@ def test_runs_and_agents_play_the_same_and_pay_what_the_rows_cost(family, tmp_pa
     }
     for name, learner in learners.items():
         trace = kl.run(learner, costs, movement=PRICE, engine="step")
-        assert trace.totals.cost == pytest.approx(sum_up(family, rows, trace.x), rel=1e-12, abs=1e-12)
+        assert trace.totals.cost == pytest.approx(
+            sum_up(family, rows, trace.x), rel=1e-12, abs=1e-12
+        )
         terms = {"costs": family, "columns": names, "movement": PRICE, "engine": "step"}
         agent = kl.Agent.open(tmp_path / "decisions.db", learner, name=name, **terms)
         for row, x in zip(rows, trace.x, strict=True):
@@ -48,7 +50,9 @@ def test_runs_and_agents_play_the_same_and_pay_what_the_rows_cost(family, tmp_pa
         again.close()
     by_rows = kl.run(learners["thumb"], costs, movement=PRICE)
     assert by_rows.engine == "rows"
-    assert by_rows.totals.cost == pytest.approx(sum_up(family, rows, by_rows.x), rel=1e-12, abs=1e-12)
+    assert by_rows.totals.cost == pytest.approx(
+        sum_up(family, rows, by_rows.x), rel=1e-12, abs=1e-12
+    )
 
 
 @every_family
@@ -62,13 +66,19 @@ def test_comparators_lie_between_what_sequences_pay_and_what_none_can_pay_less_t
     assert fixed.cost == pytest.approx(sum_up(family, rows, np.tile(fixed.x, (8, 1))), rel=1e-9)
     hidden = kl.CallableCosts(8, D, costs.value, costs.subgradient)
     by_cuts = kl.offline_optimum(hidden, DOMAIN, PRICE, gap=1e-3)
-    assert max(best.lower_bound, by_cuts.lower_bound) <= min(best.cost, by_cuts.cost, fixed.cost) + 1e-9
+    assert (
+        max(best.lower_bound, by_cuts.lower_bound)
+        <= min(best.cost, by_cuts.cost, fixed.cost) + 1e-9
+    )
     lower, upper = kl.frontier(costs, DOMAIN, PRICE, points=4).best(np.array([0.0]))
     assert lower[0] - 1e-9 <= fixed.cost
     assert fixed.lower_bound - 1e-9 <= upper[0]
     few = costs.window(1, 3)
     least = kl.offline_optimum(few, DOMAIN, PRICE, gap=1e-3).lower_bound
-    for player in (kl.contrib.RecedingHorizon(DOMAIN, 1, gap=1e-2), kl.contrib.ROBD(DOMAIN, 2.0, 0.5)):
+    for player in (
+        kl.contrib.RecedingHorizon(DOMAIN, 1, gap=1e-2),
+        kl.contrib.ROBD(DOMAIN, 2.0, 0.5),
+    ):
         ahead = kl.contrib.run_ahead(player, few, movement=PRICE)
         assert ahead.totals.cost == pytest.approx(sum_up(family, rows[:3], ahead.x), rel=1e-12)
         assert ahead.totals.cost >= least - 1e-9
@@ -109,7 +119,9 @@ def test_a_replay_refuses_rows_that_have_more_than_a_number_per_coordinate():
         InvalidInput,
         match=r"costs must be a family whose rows have one number per coordinate, got WeightedQuadratic\(\).",
     ):
-        kl.replay(rows_of(kl.contrib.WeightedQuadratic(), 3, 44), costs=kl.contrib.WeightedQuadratic())
+        kl.replay(
+            rows_of(kl.contrib.WeightedQuadratic(), 3, 44), costs=kl.contrib.WeightedQuadratic()
+        )
 
 
 def test_a_replay_of_rewards_plays_learners_that_are_told_gradients_and_its_agent_takes_rewards():
@@ -134,7 +146,12 @@ def test_a_code_that_only_kernels_know_does_not_stop_comparators():
     best = kl.offline_optimum(costs, DOMAIN, PRICE, gap=1e-3)
     assert best.cost <= kl.best_fixed(costs, DOMAIN, gap=1e-3).cost + 1e-3
     assert kl.frontier(costs, DOMAIN, PRICE, points=3).hitting[0] >= best.hitting - 1e-9
-    assert kl.contrib.run_ahead(kl.contrib.OBD(DOMAIN), costs.window(1, 1), movement=PRICE).totals.cost >= 0.0
+    assert (
+        kl.contrib.run_ahead(
+            kl.contrib.OBD(DOMAIN), costs.window(1, 1), movement=PRICE
+        ).totals.cost
+        >= 0.0
+    )
 
 
 def test_what_is_not_merged_or_exact_may_still_have_a_proximal_step():
@@ -156,7 +173,9 @@ def test_what_is_not_merged_or_exact_may_still_have_a_proximal_step():
     assert found.method == "splitting"
     assert found.cost == pytest.approx(known.cost, rel=2e-6)
     fixed = kl.best_fixed(Stepping().costs(rows), DOMAIN, gap=1e-6)
-    assert fixed.cost == pytest.approx(kl.best_fixed(kl.QuadraticCosts(rows, 2.0), DOMAIN).cost, rel=2e-6)
+    assert fixed.cost == pytest.approx(
+        kl.best_fixed(kl.QuadraticCosts(rows, 2.0), DOMAIN).cost, rel=2e-6
+    )
 
 
 @pytest.mark.parametrize("family", [Cubic(), kl.contrib.Hinge()], ids=repr)

@@ -34,13 +34,17 @@ def quick(monkeypatch):
     monkeypatch.setattr("klazy.live.sqlite.SYNCHRONOUS", {"always": "OFF", "batch": "OFF"})
 
 
-@pytest.mark.xdist_group("Simplex5")  # with tests/test_agent.py, which has the kernels of this set
+@pytest.mark.xdist_group(
+    "Simplex5"
+)  # with tests/test_agent.py, which has the kernels of this set
 @pytest.mark.parametrize("make", EVERY_LEARNER.values(), ids=EVERY_LEARNER)
 def test_every_learner_plays_as_it_does_alone(make):
     learner = make(kl.Simplex(5), kl.ScaleFree(2.0))
     missing = find_missing_part(learner)
     if missing is not None:
-        message = rf"A fleet needs a kernel for {missing}, and there is none. Use an Agent for each."
+        message = (
+            rf"A fleet needs a kernel for {missing}, and there is none. Use an Agent for each."
+        )
         with pytest.raises(ValueError, match=message):
             kl.Fleet(learner, 3)
         return
@@ -79,7 +83,9 @@ class TestInMemory:
         for message, given in cases.items():
             with pytest.raises(ValueError, match=message):
                 fleet.update(given)
-        with pytest.raises(ValueError, match=r"id needs a fleet with a store. Open it with Fleet.open"):
+        with pytest.raises(
+            ValueError, match=r"id needs a fleet with a store. Open it with Fleet.open"
+        ):
             fleet.update(G[1], id="a")
         assert fleet.x.tobytes() == before.tobytes()
         assert fleet.update({}) == {}
@@ -99,7 +105,9 @@ class TestInMemory:
         with pytest.raises(ValueError, match=message):
             kl.Fleet(LEARNER, names)
 
-    @pytest.mark.parametrize("copied", [copy.deepcopy, lambda fleet: pickle.loads(pickle.dumps(fleet))])
+    @pytest.mark.parametrize(
+        "copied", [copy.deepcopy, lambda fleet: pickle.loads(pickle.dumps(fleet))]
+    )
     def test_a_copy_goes_on_by_itself(self, copied):
         fleet = kl.Fleet(LEARNER, NAMES)
         fleet.update(G[0])
@@ -110,7 +118,10 @@ class TestInMemory:
 
     def test_it_tells_what_it_is(self):
         fleet = kl.Fleet(LEARNER, NAMES)
-        assert repr(fleet) == f"Fleet({LEARNER!r}, 5 agents: 'eu-west', 'us-east', {NAMES[2]!r}, ...)"
+        assert (
+            repr(fleet)
+            == f"Fleet({LEARNER!r}, 5 agents: 'eu-west', 'us-east', {NAMES[2]!r}, ...)"
+        )
         assert repr(fleet["ap"]) == "Member('ap', t=1)"
         assert (len(fleet), list(fleet), "ap" in fleet, "no" in fleet) == (5, NAMES, True, False)
 
@@ -151,12 +162,18 @@ class TestInAStore:
             straight.update({"ap": G[0][1]})
             with kl.Fleet.open(place) as fleet:
                 assert fleet.x.tobytes() == straight.x.tobytes()
-                assert fleet["ap"].update(G[1][0]).tobytes() == straight["ap"].update(G[1][0]).tobytes()
+                assert (
+                    fleet["ap"].update(G[1][0]).tobytes()
+                    == straight["ap"].update(G[1][0]).tobytes()
+                )
             agent.refresh()
             assert bits(agent.state) == bits(straight["ap"].state)
 
     def test_another_process_may_store_a_snapshot_while_it_reads(self, file, monkeypatch):
-        with kl.Fleet.open(file, LEARNER, NAMES) as fleet, kl.Agent.open(file, name="ap") as agent:
+        with (
+            kl.Fleet.open(file, LEARNER, NAMES) as fleet,
+            kl.Agent.open(file, name="ap") as agent,
+        ):
             for g in G[0]:
                 agent.update(g)
             store = fleet._stored.store
@@ -171,7 +188,10 @@ class TestInAStore:
             assert fleet.refresh()[3].tobytes() == agent.x.tobytes()
 
     def test_a_call_is_taken_whole_or_not_at_all(self, place):
-        with kl.Fleet.open(place, LEARNER, NAMES) as fleet, kl.Agent.open(place, name="sa") as agent:
+        with (
+            kl.Fleet.open(place, LEARNER, NAMES) as fleet,
+            kl.Agent.open(place, name="sa") as agent,
+        ):
             agent.update(G[0][0])
             with pytest.raises(
                 kl.types.Overtaken,
@@ -192,7 +212,10 @@ class TestInAStore:
             first = fleet.update(G[0], id="monday")
             some = fleet.update({"ap": G[1][0]}, id="tuesday")
             assert fleet.update(G[2], id="monday").tobytes() == first.tobytes()
-            assert fleet.update({"ap": G[2][0]}, id="tuesday")["ap"].tobytes() == some["ap"].tobytes()
+            assert (
+                fleet.update({"ap": G[2][0]}, id="tuesday")["ap"].tobytes()
+                == some["ap"].tobytes()
+            )
             message = r"Some of these agents know the id 'tuesday', others do not."
             with pytest.raises(ValueError, match=message):
                 fleet.update(G[1], id="tuesday")
@@ -218,13 +241,16 @@ class TestInAStore:
     def test_refused_input_changes_nothing(self, file):
         with kl.Fleet.open(file, LEARNER, NAMES) as fleet:
             with pytest.raises(
-                ValueError, match=r"g\[0, 0\] must be a finite number, got nan. Remove or fill NaN and inf."
+                ValueError,
+                match=r"g\[0, 0\] must be a finite number, got nan. Remove or fill NaN and inf.",
             ):
                 fleet.update(np.full((5, 5), np.nan))
             assert fleet.t.tolist() == [1] * 5
         with pytest.raises(ValueError, match=r".* was closed."):
             fleet.update(G[0])
-        with pytest.raises(ValueError, match=r"A fleet with a store, .*, cannot be copied or pickled."):
+        with pytest.raises(
+            ValueError, match=r"A fleet with a store, .*, cannot be copied or pickled."
+        ):
             copy.copy(fleet)
 
     def test_agents_that_cannot_play_as_a_fleet(self, file):
@@ -234,8 +260,12 @@ class TestInAStore:
         kl.Agent.open(file, LEARNER.replace(sigma=2.0), name="other").close()
         cases = {
             ("guarded",): "cannot play 'guarded', which has guards. Open it with Agent.open.",
-            ("step",): "cannot play 'step', which runs without a kernel. Open it with Agent.open.",
-            ("rows",): r"cannot play 'rows', which takes rows for costs=Linear\(\). Open it with Agent.open.",
+            (
+                "step",
+            ): "cannot play 'step', which runs without a kernel. Open it with Agent.open.",
+            (
+                "rows",
+            ): r"cannot play 'rows', which takes rows for costs=Linear\(\). Open it with Agent.open.",
             (
                 "other",
             ): "learner must be .*, as stored for 'other' in .*, got .*. Leave it out, or choose other names.",
@@ -243,7 +273,9 @@ class TestInAStore:
         for names, message in cases.items():
             with pytest.raises(ValueError, match=message):
                 kl.Fleet.open(file, LEARNER, names)
-        with pytest.raises(ValueError, match=r"No agent named 'new' in .*. Give a learner to create it"):
+        with pytest.raises(
+            ValueError, match=r"No agent named 'new' in .*. Give a learner to create it"
+        ):
             kl.Fleet.open(file, names=["new"])
         with kl.Fleet.open(file) as fleet:
             assert fleet.names == ("other",)

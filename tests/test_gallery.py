@@ -38,7 +38,9 @@ def marks_of(path):
     return [pytest.mark.xdist_group(KERNELS.get(number, path.stem)), *LONG.get(number, [])]
 
 
-SCRIPTS = [pytest.param(path, marks=marks_of(path), id=path.stem) for path in sorted(FOLDER.glob("*.py"))]
+SCRIPTS = [
+    pytest.param(path, marks=marks_of(path), id=path.stem) for path in sorted(FOLDER.glob("*.py"))
+]
 every_script = pytest.mark.parametrize("path", SCRIPTS)
 
 
@@ -89,7 +91,9 @@ def test_every_script_runs_without_a_warning_and_says_something(path):
 
 @every_script
 def test_every_script_leaves_figures_that_can_be_drawn(path):
-    figures = {name: value for name, value in played(path)[0].items() if isinstance(value, Figure)}
+    figures = {
+        name: value for name, value in played(path)[0].items() if isinstance(value, Figure)
+    }
     assert figures
     for name, figure in figures.items():
         file = io.BytesIO()
@@ -102,7 +106,9 @@ def test_every_script_leaves_figures_that_can_be_drawn(path):
 @every_script
 def test_every_script_keeps_each_of_its_figures_under_a_name_of_its_own(path):
     """The scraper finds no others."""
-    made = [node for node in ast.walk(parsed(path)) if isinstance(node, ast.Call) and _draws(node)]
+    made = [
+        node for node in ast.walk(parsed(path)) if isinstance(node, ast.Call) and _draws(node)
+    ]
     assert len(made) == sum(isinstance(value, Figure) for value in played(path)[0].values())
 
 
@@ -176,7 +182,9 @@ class TestScraper:
         assert kept == scraper.FigureScraper()
         assert repr(kept) == repr(scraper.FigureScraper())
 
-    def test_it_writes_two_files_and_one_directive_for_each_figure_and_a_card(self, scraper, tmp_path):
+    def test_it_writes_two_files_and_one_directive_for_each_figure_and_a_card(
+        self, scraper, tmp_path
+    ):
         pytest.importorskip("sphinx_gallery")
         figures = {name: Figure(figsize=(3.5, 2.0)) for name in ("first_one", "second")}
         for figure in figures.values():
@@ -188,7 +196,10 @@ class TestScraper:
         assert ":alt: first one: regret over sigma\n" in text
         assert "/sphx_glr_script_002.png, /sphx_glr_script_002_2_00x.png 2.00x\n" in text
         assert "script_001" not in text
-        sizes = [imread(tmp_path / f"sphx_glr_script_{end}.png").shape[:2] for end in ("002", "002_2_00x")]
+        sizes = [
+            imread(tmp_path / f"sphx_glr_script_{end}.png").shape[:2]
+            for end in ("002", "002_2_00x")
+        ]
         assert sizes == [(240, 420), (480, 840)]
         assert imread(tmp_path / "sphx_glr_script_001.png").shape[:2] == (280, 400)
 

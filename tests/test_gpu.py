@@ -37,7 +37,13 @@ SETS = [
     kl.Product([kl.L1Ball(2), kl.CappedSimplex(3, 1.5, 1.0), kl.Simplex(2)]),
     kl.L1Ball(12, 0.5),
 ]
-SCHEDULES = [kl.Constant(1.7), kl.Sqrt(9.0), kl.Sqrt(0.3, 4.5), kl.Doubling(2.0), kl.ScaleFree(2.0)]
+SCHEDULES = [
+    kl.Constant(1.7),
+    kl.Sqrt(9.0),
+    kl.Sqrt(0.3, 4.5),
+    kl.Doubling(2.0),
+    kl.ScaleFree(2.0),
+]
 MEMORIES = [
     kl.memories.Forget(),
     kl.memories.Full(),
@@ -50,7 +56,8 @@ BALL = kl.L2Ball(5)  # for which other tests compile kernels, too
 TWO = [kl.KLazyGD(BALL, kl.Sqrt(5.0), k=4), kl.GD(BALL, 2.0)]
 
 pytestmark = pytest.mark.skipif(
-    os.environ.get("NUMBA_ENABLE_CUDASIM") != "1", reason="these tests are for Numba's CUDA simulator"
+    os.environ.get("NUMBA_ENABLE_CUDASIM") != "1",
+    reason="these tests are for Numba's CUDA simulator",
 )
 
 
@@ -68,7 +75,9 @@ def family(domain, turn):
         kl.CentredOMD(domain, sigma(3)),
         kl.contrib.Patient(domain, sigma(4), move_cost=0.4),
     ]
-    return plain + [kl.MemoryGD(domain, sigma(i), memory=memory) for i, memory in enumerate(MEMORIES)]
+    return plain + [
+        kl.MemoryGD(domain, sigma(i), memory=memory) for i, memory in enumerate(MEMORIES)
+    ]
 
 
 def assert_agrees(batch, learners, costs, **options):
@@ -100,7 +109,11 @@ def test_every_schedule_in_any_company(sigma):
     """Alone, runs share their sigmas; beside another offset, each finds its own."""
     g = gradients(2, T, 5)
     alone = [kl.KLazyGD(BALL, sigma, k=2)]
-    together = [*alone, kl.KLazyGD(BALL, kl.Sqrt(3.0, 1.0), k=3), kl.KLazyGD(BALL, kl.Sqrt(3.0, 2.0), k=5)]
+    together = [
+        *alone,
+        kl.KLazyGD(BALL, kl.Sqrt(3.0, 1.0), k=3),
+        kl.KLazyGD(BALL, kl.Sqrt(3.0, 2.0), k=5),
+    ]
     assert_agrees(run_batch(alone, g, device="cuda"), alone, g)
     assert_agrees(run_batch(together, g, device="cuda"), together, g)
 
@@ -110,7 +123,9 @@ MOVEMENT_KINDS = [
     kl.TVMovement(2.0),
     kl.L2Movement(np.linspace(0.5, 2.0, T)),
     kl.contrib.WeightedL2Movement(0.5, scale=[1.0, 2.0, 0.5, 0.1, 3.0]),
-    kl.contrib.AsymmetricMovement(2.0, up=[1.0, 2.0, 0.5, 1.0, 1.0], down=[0.0, 1.0, 3.0, 1.0, 2.0]),
+    kl.contrib.AsymmetricMovement(
+        2.0, up=[1.0, 2.0, 0.5, 1.0, 1.0], down=[0.0, 1.0, 3.0, 1.0, 2.0]
+    ),
     kl.contrib.SwitchFee(2.0, tol=1e-3),
 ]
 
@@ -128,7 +143,9 @@ def test_every_movement_is_charged_as_by_step(movement):
 )
 def test_a_rule_that_knows_its_set_pays_what_step_pays(domain):
     movement = kl.auto(domain).movement
-    learners = [kl.contrib.Reluctant(domain, movement, window, 2.0) for window in (1.0, 4.0, None)]
+    learners = [
+        kl.contrib.Reluctant(domain, movement, window, 2.0) for window in (1.0, 4.0, None)
+    ]
     g = 3.0 * gradients(6, T, domain.dim)
     assert_agrees(run_batch(learners, g, device="cuda"), learners, g)
 
@@ -193,7 +210,9 @@ def test_a_leader_with_seasons_pays_what_step_pays(domain, period, rounds):
     phase = np.arange(rounds)[:, None] / (period or 5) + gradients(7, 1, domain.dim)
     g = 4.0 * np.sin(2.0 * np.pi * phase) + 0.05 * gradients(8, rounds, domain.dim)
     trace = kl.run(learner, g, engine="step", record="experts")
-    assert trace.state.season[SEASON_PERIOD] == (period or 5), "nothing to test: there is no season"
+    assert trace.state.season[SEASON_PERIOD] == (period or 5), (
+        "nothing to test: there is no season"
+    )
     assert trace.weights[:, 1:].any(), "nothing to test: nobody who looks ahead was followed"
     assert_agrees(run_batch([learner], g, device="cuda"), [learner], g)
 
@@ -207,7 +226,9 @@ def test_leaders_side_by_side_have_a_season_each():
         kl.L2Movement(1.0),
     )
     g = 3.0 * np.stack([gradients(seed, T, 5) for seed in range(3)])
-    assert_agrees(run_batch([learner, learner, learner], g, device="cuda"), [learner, learner, learner], g)
+    assert_agrees(
+        run_batch([learner, learner, learner], g, device="cuda"), [learner, learner, learner], g
+    )
 
 
 @pytest.mark.parametrize("domain", [BALL, kl.Simplex(3)], ids=repr)
@@ -229,8 +250,12 @@ def test_a_leader_with_regressions_pays_what_step_pays(domain):
 def test_a_leader_of_several_periods_pays_what_step_pays():
     """One of them has not passed, but makes the ring longer than it is otherwise."""
     movement = kl.L2Movement(1.0)
-    experts = [kl.contrib.Seasonal(BALL, movement, 2, 1, period=period) for period in (3, 5, 1440)]
-    learner = kl.contrib.Leader([kl.contrib.Reluctant(BALL, movement, 1.0, 2.0), *experts], movement)
+    experts = [
+        kl.contrib.Seasonal(BALL, movement, 2, 1, period=period) for period in (3, 5, 1440)
+    ]
+    learner = kl.contrib.Leader(
+        [kl.contrib.Reluctant(BALL, movement, 1.0, 2.0), *experts], movement
+    )
     g = 3.0 * gradients(3, 12, 5)
     assert_agrees(run_batch([learner], g, device="cuda"), [learner], g)
 
@@ -285,7 +310,9 @@ def test_pieces_change_nothing(monkeypatch):
     monkeypatch.setattr(device, "_count_places", lambda *_: 4)
     played = []
     play = device.play_pieces
-    monkeypatch.setattr(device, "play_pieces", lambda pieces: play(played.append(p) or p for p in pieces))
+    monkeypatch.setattr(
+        device, "play_pieces", lambda pieces: play(played.append(p) or p for p in pieces)
+    )
     cut = run_batch(learners, g, device="cuda")
     assert len(played) == 4
     np.testing.assert_array_equal(whole.cost, cut.cost)
@@ -322,12 +349,20 @@ def test_several_gpus_take_the_pieces_in_turn_and_change_nothing(monkeypatch):
 
 
 def test_memory_of_a_piece_is_bounded():
-    for T_, marks, own in ((10, 1, 0), (10_000, 200, 0), (10**7, 1, 0), (10, 1, 6155), (10, 200, 66_630)):
+    for T_, marks, own in (
+        (10, 1, 0),
+        (10_000, 200, 0),
+        (10**7, 1, 0),
+        (10, 1, 6155),
+        (10, 200, 66_630),
+    ):
         each = 2 * 16 * marks + 8 * own
         assert each * device._count_places(T_, marks, own) <= max(device.PIECE_BYTES, each * 1024)
 
 
-@pytest.mark.filterwarnings("ignore:invalid value:RuntimeWarning")  # of NumPy, which the simulator runs on
+@pytest.mark.filterwarnings(
+    "ignore:invalid value:RuntimeWarning"
+)  # of NumPy, which the simulator runs on
 def test_what_is_not_finite_is_said_as_on_a_cpu():
     g = gradients(0, T, 5)
     g[4, 1] = np.inf
@@ -338,7 +373,11 @@ def test_what_is_not_finite_is_said_as_on_a_cpu():
 @pytest.mark.parametrize(
     ("learner", "costs", "said"),
     [
-        (kl.LazyGD(kl.Simplex(65), 1.0), np.ones((2, 65)), "learners[0]: dimension 65, which is above 64"),
+        (
+            kl.LazyGD(kl.Simplex(65), 1.0),
+            np.ones((2, 65)),
+            "learners[0]: dimension 65, which is above 64",
+        ),
         (
             kl.LazyGD(kl.Simplex(5), 1.0),
             kl.QuadraticCosts(np.ones((2, 5))),
@@ -349,7 +388,11 @@ def test_what_is_not_finite_is_said_as_on_a_cpu():
             np.ones((2, 5)),
             "learners[0]: StronglyAdaptive, which has no kernel",
         ),
-        (kl.LastValue(BALL), np.ones((2, 5)), "learners[0]: LastValue, which keeps a window of rounds"),
+        (
+            kl.LastValue(BALL),
+            np.ones((2, 5)),
+            "learners[0]: LastValue, which keeps a window of rounds",
+        ),
         (
             kl.SAder([kl.GD(BALL, 1.0), kl.LastValue(BALL)]),
             np.ones((2, 5)),
@@ -375,7 +418,9 @@ def test_what_is_missing_is_said_with_how_to_get_it(monkeypatch):
     assert run_batch(TWO, np.ones((3, 5)), device="auto").device == "cpu"
     monkeypatch.setattr(device, "find_spec", lambda name: name)
     monkeypatch.setattr("klazy.kernels.cuda.count_gpus", lambda: 0)
-    said = "device='cuda' needs an NVIDIA GPU with its driver. Run it where `nvidia-smi` shows one"
+    said = (
+        "device='cuda' needs an NVIDIA GPU with its driver. Run it where `nvidia-smi` shows one"
+    )
     with pytest.raises(InvalidInput, match=re.escape(said)):
         run_batch(TWO, np.ones((3, 5)), device="cuda")
     monkeypatch.setattr("klazy.kernels.cuda.count_gpus", lambda: 2)
@@ -465,8 +510,17 @@ def test_a_sweep_begun_on_a_cpu_goes_on_on_a_gpu_with_the_same_rows(tmp_path):
         for name in on_cpu.rows.columns:
             ours = other.rows[name].to_list()
             theirs = on_cpu.rows[name].to_list()
-            if name in ("hitting", "switching", "cost", "dynamic_regret", "total_regret", *CURVES):
-                np.testing.assert_allclose(ours, theirs, rtol=AGREE, atol=10 * AGREE, err_msg=name)
+            if name in (
+                "hitting",
+                "switching",
+                "cost",
+                "dynamic_regret",
+                "total_regret",
+                *CURVES,
+            ):
+                np.testing.assert_allclose(
+                    ours, theirs, rtol=AGREE, atol=10 * AGREE, err_msg=name
+                )
             else:
                 assert ours == theirs, name
 
@@ -495,7 +549,9 @@ print(os.WIFSIGNALED(os.waitpid(pid, 0)[1]))
     assert 0 < there == found.reused < found.runs == 480
     undisturbed = kl.sweep(of, jobs=1).rows
     assert found.rows["key"].equals(undisturbed["key"])
-    np.testing.assert_allclose(found.rows["cost"], undisturbed["cost"], rtol=AGREE, atol=10 * AGREE)
+    np.testing.assert_allclose(
+        found.rows["cost"], undisturbed["cost"], rtol=AGREE, atol=10 * AGREE
+    )
 
 
 def test_groups_of_sequences_are_bounded_by_their_bytes(monkeypatch):
@@ -503,14 +559,18 @@ def test_groups_of_sequences_are_bounded_by_their_bytes(monkeypatch):
     from klazy.studies.sweep.tasks import list_tasks
 
     tasks = list_tasks(kl.Study(**MANY))
-    monkeypatch.setattr(player, "TOGETHER_BYTES", 5000)  # A sequence and its comparator take 3200 and less.
+    monkeypatch.setattr(
+        player, "TOGETHER_BYTES", 5000
+    )  # A sequence and its comparator take 3200 and less.
     with ThreadPoolExecutor(2) as pool:
         groups = list(player._gather(tasks, pool, 8 * 7))
         assert [len(group) for group in groups] == [2] * 30
         monkeypatch.setattr(player, "TOGETHER_BYTES", 1 << 28)
         groups = list(player._gather(tasks, pool, 8 * 7))
     assert [len(group) for group in groups] == [7] * 8 + [4]
-    assert [task.first for group in groups for task, *_ in group] == [task.first for task in tasks]
+    assert [task.first for group in groups for task, *_ in group] == [
+        task.first for task in tasks
+    ]
 
 
 def test_a_sweep_with_what_a_gpu_does_not_play():
@@ -541,7 +601,9 @@ def test_the_command_says_on_what_it_ran(tmp_path):
 
 def test_a_real_gpu_agrees_with_step():
     if find_spec("numba_cuda") is None or shutil.which("nvidia-smi") is None:
-        pytest.skip("there is no NVIDIA GPU here, or no numba-cuda: the same kernels ran in the simulator")
+        pytest.skip(
+            "there is no NVIDIA GPU here, or no numba-cuda: the same kernels ran in the simulator"
+        )
     script = Path(__file__).parents[1] / "benchmarks" / "gpu.py"
     environment = os.environ | {"NUMBA_ENABLE_CUDASIM": "0"}
     command = [sys.executable, str(script), "--only", "agree"]

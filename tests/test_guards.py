@@ -58,7 +58,9 @@ def test_without_limits_it_plays_the_learners_points_and_counts_their_movement(m
     hold=st.integers(1, 4),
     seed=seeds,
 )
-def test_budgets_are_hard_and_the_point_stays_in_the_set(domain, movement, per_round, total, hold, seed):
+def test_budgets_are_hard_and_the_point_stays_in_the_set(
+    domain, movement, per_round, total, hold, seed
+):
     cost = PRICES[movement](domain.dim)
     guards = kl.Guards(per_round=per_round, total=total, hold=hold, movement=cost)
     agent = kl.Agent(kl.KLazyGD(domain, 1.0, k=4), engine="step", guards=guards)
@@ -71,7 +73,9 @@ def test_budgets_are_hard_and_the_point_stays_in_the_set(domain, movement, per_r
     assert (np.diff(changes) >= hold).all()
     assert changes.size == 0 or changes[0] >= hold - 1
     bare = kl.Agent(agent.learner, engine="step")
-    assert np.array_equal(own[-1], [bare.update(row) for row in gradients(seed, 12, domain.dim)][-1])
+    assert np.array_equal(
+        own[-1], [bare.update(row) for row in gradients(seed, 12, domain.dim)][-1]
+    )
 
 
 @given(
@@ -87,12 +91,16 @@ def test_a_move_that_costs_too_much_goes_straight_and_as_far_as_the_budget_reach
     guards = kl.Guards(movement=cost, **{limit: budget})
     agent = kl.Agent(kl.GD(kl.L2Ball(3), 1.0), engine="step", guards=guards)
     x, own, prices = played(agent, gradients(seed, 3, 3))
-    left = budget - (0.0 if limit == "per_round" else np.concatenate(([0.0], np.cumsum(prices)[:-1])))
+    left = budget - (
+        0.0 if limit == "per_round" else np.concatenate(([0.0], np.cumsum(prices)[:-1]))
+    )
     wanted = cost.weight * cost.distance(own[1:] - x[:-1])
     np.testing.assert_allclose(
         prices, np.minimum(left, wanted), atol=4e-6
     )  # the last resort against rounding spares 1e-6
-    share = np.divide(prices, wanted, out=np.ones(3), where=wanted > 0)[:, None] ** (1.0 / cost.degree)
+    share = np.divide(prices, wanted, out=np.ones(3), where=wanted > 0)[:, None] ** (
+        1.0 / cost.degree
+    )
     np.testing.assert_allclose(x[1:], x[:-1] + share * (own[1:] - x[:-1]), atol=1e-9)
 
 
@@ -121,7 +129,9 @@ def test_limits_of_each_coordinate_are_told_and_explained():
     assert "a coordinate may rise by at most [4. 1.] in a round" in str(agent.explain())
     agent.update([9.0, 0.0])
     assert agent.x.tolist() == [2.0, 2.0]
-    with pytest.raises(InvalidInput, match=r"up must be above 0, got 0\.0\. Leave it out for no limit\."):
+    with pytest.raises(
+        InvalidInput, match=r"up must be above 0, got 0\.0\. Leave it out for no limit\."
+    ):
         kl.Guards(up=0.0)
     with pytest.raises(InvalidInput, match="down must have shape"):
         kl.Agent(kl.GD(kl.Box(0, 1), 1.0), guards=kl.Guards(down=[1.0, 2.0]))
@@ -142,7 +152,8 @@ def test_a_point_is_held_no_longer_than_it_must(hold, seed):
 def test_a_total_of_switch_fees_is_a_number_of_changes(fees, seed):
     guards = kl.Guards(total=0.3 * fees + 0.1, movement=kl.contrib.SwitchFee(0.3))
     x, own, _ = played(
-        kl.Agent(kl.GD(kl.L2Ball(3), 1.0), guards=guards, engine="step"), gradients(seed, 20, 3) + 0.1
+        kl.Agent(kl.GD(kl.L2Ball(3), 1.0), guards=guards, engine="step"),
+        gradients(seed, 20, 3) + 0.1,
     )
     changes = np.flatnonzero((np.diff(x, axis=0) != 0.0).any(axis=1))
     assert len(changes) == fees
@@ -153,7 +164,10 @@ def test_a_total_of_switch_fees_is_a_number_of_changes(fees, seed):
 @given(start=st.integers(0, 6), length=st.integers(0, 6), seed=seeds)
 def test_frozen_it_plays_one_point_and_learns_on(engine, start, length, seed):
     learner, g = kl.KLazyGD(kl.Simplex(5), 2.0, k=4), gradients(seed, 15, 5)
-    agent, bare = kl.Agent(learner, engine=engine, guards=kl.Guards()), kl.Agent(learner, engine=engine)
+    agent, bare = (
+        kl.Agent(learner, engine=engine, guards=kl.Guards()),
+        kl.Agent(learner, engine=engine),
+    )
     for t, row in enumerate(g):
         frozen = start <= t < start + length
         (agent.freeze if frozen else agent.resume)()
@@ -167,11 +181,15 @@ def test_frozen_it_plays_one_point_and_learns_on(engine, start, length, seed):
 @pytest.mark.parametrize("engine", ["compiled", "step"])
 @given(G=st.floats(0.1, 3.0), seed=seeds)
 def test_clipping_is_what_clipped_gradients_would_do(engine, G, seed):
-    learner, g = kl.MemoryGD(kl.Simplex(5), 2.0, memory=kl.memories.Decay(4.0)), gradients(seed, 8, 5)
+    learner, g = (
+        kl.MemoryGD(kl.Simplex(5), 2.0, memory=kl.memories.Decay(4.0)),
+        gradients(seed, 8, 5),
+    )
     size = np.linalg.norm(g, axis=1, keepdims=True)
     short = np.where(size > G, g * (G / np.maximum(size, G)), g)
     agent, bare = (
-        kl.Agent(learner, engine=engine, guards=guards) for guards in (kl.Guards(G=G, above="clip"), None)
+        kl.Agent(learner, engine=engine, guards=guards)
+        for guards in (kl.Guards(G=G, above="clip"), None)
     )
     for t in range(7):
         np.testing.assert_allclose(
@@ -223,7 +241,8 @@ def test_whole_points_within_budgets(domain, movement, per_round, total, seed):
     cost = PRICES[movement](domain.dim)
     guards = kl.Guards(integers=True, per_round=per_round, total=total, movement=cost)
     x, _, _ = played(
-        agent := kl.Agent(kl.GD(domain, 0.5), engine="step", guards=guards), gradients(seed, 12, domain.dim)
+        agent := kl.Agent(kl.GD(domain, 0.5), engine="step", guards=guards),
+        gradients(seed, 12, domain.dim),
     )
     prices = cost.weight * cost.distance(np.diff(x, axis=0))
     assert np.array_equal(x, np.rint(x))
@@ -297,11 +316,16 @@ def test_the_margin_is_the_least_gradient_that_moves_the_point(domain, name, sig
     ]
     around = np.array([g / np.linalg.norm(g) for g in around if g.any()])
     below, above = (
-        max(np.abs(copy.copy(agent).update(share * min(margin, 1e6) * g) - x).max() for g in around)
+        max(
+            np.abs(copy.copy(agent).update(share * min(margin, 1e6) * g) - x).max()
+            for g in around
+        )
         for share in (0.999, 1.001)
     )
     assert below <= 1e-9 or margin == 0.0
-    assert above > 0.0 or margin < 1e-9 or margin == np.inf  # a thousandth of less is lost in rounding
+    assert (
+        above > 0.0 or margin < 1e-9 or margin == np.inf
+    )  # a thousandth of less is lost in rounding
     if margin == np.inf:  # a set of one point
         assert domain.diameter == 0.0
 
@@ -405,11 +429,15 @@ def test_every_learner_is_explained(make):
 
 
 @pytest.mark.parametrize(
-    "copied", [copy.deepcopy, lambda a: pickle.loads(pickle.dumps(a)), "file"], ids=["copy", "pickle", "file"]
+    "copied",
+    [copy.deepcopy, lambda a: pickle.loads(pickle.dumps(a)), "file"],
+    ids=["copy", "pickle", "file"],
 )
 @pytest.mark.parametrize("engine", ["compiled", "step"])
 def test_guards_and_ids_survive_a_copy(copied, engine, tmp_path):
-    guards = kl.Guards(per_round=0.1, total=0.5, hold=2, G=1.0, above="clip", movement=kl.L1Movement(2.0))
+    guards = kl.Guards(
+        per_round=0.1, total=0.5, hold=2, G=1.0, above="clip", movement=kl.L1Movement(2.0)
+    )
     agent, g = (
         kl.Agent(kl.KLazyGD(kl.Simplex(5), 2.0, k=4), engine=engine, guards=guards),
         gradients(3, 12, 5),
@@ -436,10 +464,12 @@ def test_guards_and_ids_survive_a_copy(copied, engine, tmp_path):
 GD = kl.GD(kl.L2Ball(3), 1.0)
 REFUSED = {
     "G must be above 0, got 0.0. Leave it out for no limit.": lambda: kl.Guards(G=0.0),
-    "per_round must be above 0, got -1. Leave it out for no limit.": lambda: kl.Guards(per_round=-1),
+    "per_round must be above 0, got -1. Leave it out for no limit.": lambda: kl.Guards(
+        per_round=-1
+    ),
     "total must be a finite number, got inf.": lambda: kl.Guards(total=np.inf),
-    "hold must be an integer of at least 1, got 0. Use hold=1 for a change in any round.": lambda: kl.Guards(
-        hold=0
+    "hold must be an integer of at least 1, got 0. Use hold=1 for a change in any round.": lambda: (
+        kl.Guards(hold=0)
     ),
     "above must be one of 'reject', 'clip', got 'cut'.": lambda: kl.Guards(above="cut"),
     "movement must have a single weight, got L2Movement(weight=[1.0, 2.0]). Use L2Movement(1.0).": (
@@ -469,7 +499,9 @@ REFUSED = {
         kl.Agent(GD, engine="step").switching
     ),
     "up must have shape (3,), got (2,).": (
-        lambda: kl.Agent(GD, guards=kl.Guards(movement=kl.contrib.AsymmetricMovement(up=[1.0, 2.0])))
+        lambda: kl.Agent(
+            GD, guards=kl.Guards(movement=kl.contrib.AsymmetricMovement(up=[1.0, 2.0]))
+        )
     ),
 }
 
@@ -486,7 +518,12 @@ def test_refused_with_a_sentence_that_helps(message):
 
 @pytest.mark.parametrize(
     "guards",
-    [kl.Guards(), kl.Guards(per_round=0.1), kl.Guards(total=0.5, hold=3), kl.Guards(G=1.0, above="clip")],
+    [
+        kl.Guards(),
+        kl.Guards(per_round=0.1),
+        kl.Guards(total=0.5, hold=3),
+        kl.Guards(G=1.0, above="clip"),
+    ],
     ids=repr,
 )
 @given(seed=seeds)
@@ -497,7 +534,9 @@ def test_a_run_with_guards_plays_what_an_agent_with_them_would(guards, seed):
     x, own, _ = played(agent, g)
     assert np.array_equal(trace.x, x[:-1])
     assert np.array_equal(trace.wanted, own[:-1])
-    assert trace.totals.switching == pytest.approx(float(kl.TVMovement().paid(x[:-1]).sum()), rel=1e-12)
+    assert trace.totals.switching == pytest.approx(
+        float(kl.TVMovement().paid(x[:-1]).sum()), rel=1e-12
+    )
     assert trace.totals.hitting == pytest.approx(float((g * x[:-1]).sum()), rel=1e-12, abs=1e-12)
 
 

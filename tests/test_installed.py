@@ -53,7 +53,9 @@ def thrifty(tmp_path, monkeypatch):
 
 @pytest.mark.usefixtures("thrifty", "tiny")
 def test_the_arena_plays_it_by_its_name(tmp_path):
-    ran = call_klazy("arena", "--out", "kept", "--jobs", 1, "--learner", "thrifty-learner", folder=tmp_path)
+    ran = call_klazy(
+        "arena", "--out", "kept", "--jobs", 1, "--learner", "thrifty-learner", folder=tmp_path
+    )
     assert (ran.status, ran.stderr) == (0, "")
     assert "thrifty-learner, which knows only the set and the move cost: " in ran.stdout
 
@@ -72,7 +74,9 @@ def test_a_replay_plays_it_and_leaves_out_what_fails_with_a_warning(thrifty):
 @pytest.mark.usefixtures("thrifty")
 def test_a_sweep_plays_it_by_its_name_with_a_grid_of_its_arguments(tmp_path):
     (tmp_path / "study.toml").write_text(STUDY)
-    ran = call_klazy("sweep", "study.toml", "--out", "here", "--jobs", 1, "--json", folder=tmp_path)
+    ran = call_klazy(
+        "sweep", "study.toml", "--out", "here", "--jobs", 1, "--json", folder=tmp_path
+    )
     assert (ran.status, ran.stderr) == (0, "")
     counts = json.loads(ran.stdout)
     assert (counts["runs"], counts["failed"]) == (4, 0)
@@ -97,5 +101,7 @@ def test_a_name_that_stands_for_nothing_or_for_two_things_is_refused(thrifty):
     ):
         import_own(["thrifty-learner"], trust=False)
     install(thrifty, "broken", "broken-learner = nowhere_at_all:mine")
-    with pytest.raises(InvalidInput, match="broken-learner cannot be imported: ModuleNotFoundError"):
+    with pytest.raises(
+        InvalidInput, match="broken-learner cannot be imported: ModuleNotFoundError"
+    ):
         import_own(["broken-learner"], trust=False)

@@ -50,7 +50,9 @@ from klazy.kernels.rules import RULES
 
 JIT_OFF = os.environ.get("NUMBA_DISABLE_JIT") == "1"
 T = 60
-ROUNDS = 20 if JIT_OFF else T  # plain Python shows where a kernel reads and writes, which takes few rounds
+ROUNDS = (
+    20 if JIT_OFF else T
+)  # plain Python shows where a kernel reads and writes, which takes few rounds
 AGREE = 1e-12  # times the size of the numbers compared
 
 
@@ -85,7 +87,8 @@ OTHER_SIZES = [
 SIZES = ("unrolled", "beyond", "line")
 ANYWHERE = [rule for rule in RULES if RULES[rule].place is None]  # the rules that are projected
 MAKERS = {
-    rule: [make for make in LEARNERS.values() if make(kl.L2Ball(2), 1.0).rule == rule] for rule in ANYWHERE
+    rule: [make for make in LEARNERS.values() if make(kl.L2Ball(2), 1.0).rule == rule]
+    for rule in ANYWHERE
 }
 
 
@@ -139,7 +142,8 @@ PLACED = [
     for domain in (*COMPILED_SETS, *OTHER_SIZES)
     if RELUCTANT["Reluctant"](domain, 1.0).rule is not None
     if JIT_OFF
-    or domain in (kl.L2Ball(5), kl.Simplex(12, 2.5), kl.Box(-1.0, 2.0), kl.CappedSimplex(9, 2.0, 0.6))
+    or domain
+    in (kl.L2Ball(5), kl.Simplex(12, 2.5), kl.Box(-1.0, 2.0), kl.CappedSimplex(9, 2.0, 0.6))
 ]
 
 
@@ -157,7 +161,9 @@ def test_every_rule_that_places_its_point(domain, make):
 
 
 @pytest.mark.parametrize(
-    "domain", [kl.L2Ball(5), *([kl.CappedSimplex(5, 1.5, 0.6), kl.Simplex(5)] if JIT_OFF else [])], ids=repr
+    "domain",
+    [kl.L2Ball(5), *([kl.CappedSimplex(5, 1.5, 0.6), kl.Simplex(5)] if JIT_OFF else [])],
+    ids=repr,
 )
 def test_rules_that_place_their_points_as_lanes_experts_and_agents(domain):
     """Beside rules that are projected, among the experts of an ensemble."""
@@ -179,7 +185,12 @@ def test_rules_that_place_their_points_as_lanes_experts_and_agents(domain):
         np.column_stack((batch.hitting, batch.switching)), totals, rtol=1e-12, atol=1e-10
     )
     assert_same(
-        *both(kl.SAder([*family, kl.GD(domain, 2.0), kl.contrib.Patient(domain, 2.0, move_cost=0.5)]), g)
+        *both(
+            kl.SAder(
+                [*family, kl.GD(domain, 2.0), kl.contrib.Patient(domain, 2.0, move_cost=0.5)]
+            ),
+            g,
+        )
     )
 
 
@@ -202,7 +213,9 @@ def test_mirror_descent_with_every_memory_under_every_schedule(domain, floor):
         floor = 0.0  # a set of one point leaves no room for another
     sizes = cycle((1.0, 100.0))
     for memory, sigma in product(MEMORIES, SCHEDULES):
-        learner = kl.contrib.MirrorMemory(domain, sigma, memory=memory, geometry=kl.contrib.Entropy(floor))
+        learner = kl.contrib.MirrorMemory(
+            domain, sigma, memory=memory, geometry=kl.contrib.Entropy(floor)
+        )
         assert_same(*both(learner, gradients(3, ROUNDS, domain.dim, next(sizes))))
 
 
@@ -217,16 +230,23 @@ def test_mirror_descent_as_lanes_and_live():
     ]
     batch = kl.run_batch(family, g, movement=kl.TVMovement())
     assert batch.engine == "lanes"
-    totals = [kl.run(learner, g, engine="step", movement=kl.TVMovement()).totals for learner in family]
+    totals = [
+        kl.run(learner, g, engine="step", movement=kl.TVMovement()).totals for learner in family
+    ]
     np.testing.assert_allclose(
-        np.column_stack((batch.hitting, batch.switching)), np.array(totals), rtol=1e-12, atol=1e-10
+        np.column_stack((batch.hitting, batch.switching)),
+        np.array(totals),
+        rtol=1e-12,
+        atol=1e-10,
     )
     if JIT_OFF:
         assert_same(*both(kl.SAder([*family, kl.GD(domain, 2.0)]), g))
         agent = kl.Agent(family[1], engine="compiled")
         for row in g:
             agent.update(row)
-        np.testing.assert_allclose(agent.x, kl.run(family[1], g, engine="step").state.x, atol=AGREE)
+        np.testing.assert_allclose(
+            agent.x, kl.run(family[1], g, engine="step").state.x, atol=AGREE
+        )
 
 
 @pytest.mark.parametrize("name", ["QuadraticCosts", "PinballCosts"])
@@ -234,13 +254,16 @@ def test_rules_that_are_told_rows(name):
     """Compiled on the line, as the box above; as plain Python also in more dimensions."""
     for domain in (kl.Box(-1.0, 2.0), *([kl.Box([-1.0] * 9, [0.5] * 9)] if JIT_OFF else [])):
         data = gradients(3, ROUNDS, domain.dim)
-        costs = {"QuadraticCosts": kl.QuadraticCosts(data), "PinballCosts": kl.PinballCosts(data, 2.0, 0.5)}[
-            name
-        ]
+        costs = {
+            "QuadraticCosts": kl.QuadraticCosts(data),
+            "PinballCosts": kl.PinballCosts(data, 2.0, 0.5),
+        }[name]
         for window, horizon in ((3.0, 4.0), (20.0, 1.0), (4.0, 0.1), (None, 2.0)):
             if (name, window) == ("PinballCosts", None):
                 continue  # its band changes from round to round
-            learner = kl.contrib.Reluctant(domain, kl.L1Movement(0.7), window, horizon, family=costs.family)
+            learner = kl.contrib.Reluctant(
+                domain, kl.L1Movement(0.7), window, horizon, family=costs.family
+            )
             assert_same(*both(learner, costs))
             agent = kl.Agent(learner, engine="compiled")
             for row in data:
@@ -254,7 +277,10 @@ def test_a_reluctant_whose_coordinates_pay_differently_has_no_kernel():
     uneven = kl.contrib.AsymmetricMovement(up=[1.0, 2.0])
     assert kl.contrib.Reluctant(box, uneven, 2.0, 2.0).rule is None
     assert kl.contrib.Reluctant(box, kl.contrib.ImpactMovement(), 2.0, 2.0).rule is None
-    assert kl.contrib.Reluctant(box, kl.L1Movement(), 2.0, 2.0, family=kl.Pinball([1.0, 2.0])).rule is None
+    assert (
+        kl.contrib.Reluctant(box, kl.L1Movement(), 2.0, 2.0, family=kl.Pinball([1.0, 2.0])).rule
+        is None
+    )
     assert kl.contrib.Reluctant(box, kl.L1Movement(), None, 2.0, family=kl.Pinball()).rule is None
     assert kl.contrib.Reluctant(box, kl.L1Movement(), 2.0, 2.0).rule is not None
 
@@ -384,19 +410,29 @@ TURNS = list(product(SOME, SHARING) if JIT_OFF else zip(cycle(SOME), SHARING, st
 def test_learners_on_every_cost_family(learner, families):
     assert families, "every kernel part has a family"
     for family in families:
-        if np.size(getattr(family, "short", 1.0)) == 1:  # else its prices are those of three coordinates
+        if (
+            np.size(getattr(family, "short", 1.0)) == 1
+        ):  # else its prices are those of three coordinates
             costs = family.costs(rows_of(family, 1, ROUNDS, 5))
             for sigma in (kl.Constant(2.0), kl.ScaleFree(1.4)):
                 assert_same(*both(COMPILED[learner](kl.Simplex(5), sigma), costs))
     if families[0].code == codes.PINBALL:
-        assert_same(*both(COMPILED[learner](kl.Simplex(5), 2.0), costs_of("PinballCosts", ROUNDS, 5, seed=1)))
+        assert_same(
+            *both(
+                COMPILED[learner](kl.Simplex(5), 2.0), costs_of("PinballCosts", ROUNDS, 5, seed=1)
+            )
+        )
 
 
 def test_costs_that_are_not_linear_beyond_the_unrolled_dimensions():
-    assert_same(*both(kl.KLazyGD(kl.Simplex(12), 2.0, k=4), costs_of("LogWealthCosts", T, 12, seed=1)))
+    assert_same(
+        *both(kl.KLazyGD(kl.Simplex(12), 2.0, k=4), costs_of("LogWealthCosts", T, 12, seed=1))
+    )
 
 
-@pytest.mark.parametrize("name", [name for name, make in MOVEMENTS.items() if make(5).code is not None])
+@pytest.mark.parametrize(
+    "name", [name for name, make in MOVEMENTS.items() if make(5).code is not None]
+)
 def test_every_movement_cost(name):
     for domain in (kl.L1Ball(5), kl.Box([-1.0, 0.0, 0.0, -1.0, 0.2], [1.0, 1.0, 2.0, 1.0, 0.4])):
         movement = MOVEMENTS[name](5)
@@ -404,10 +440,14 @@ def test_every_movement_cost(name):
             kl.GD(domain, kl.Sqrt(4.0)), gradients(2, T, 5), movement=movement, x0=np.full(5, 0.3)
         )
         assert_same(compiled, step)
-        np.testing.assert_allclose(step.switching, movement.paid(step.x, np.full(5, 0.3)), atol=1e-14)
+        np.testing.assert_allclose(
+            step.switching, movement.paid(step.x, np.full(5, 0.3)), atol=1e-14
+        )
 
 
-@pytest.mark.parametrize("name", [name for name, make in MOVEMENTS.items() if make(5).code is None])
+@pytest.mark.parametrize(
+    "name", [name for name, make in MOVEMENTS.items() if make(5).code is None]
+)
 def test_a_movement_cost_without_a_kernel_is_charged_through_step(name):
     movement = MOVEMENTS[name](5)
     learner = kl.GD(kl.Simplex(5), kl.Sqrt(4.0))
@@ -438,15 +478,24 @@ def test_unrolled_dimensions_with_ties(domain):
     assert_same(*both(kl.KLazyGD(domain, 1.0, k=3), g))
 
 
-@pytest.mark.parametrize("domain", [kl.Simplex(5), kl.Simplex(12), kl.CappedSimplex(5, 1.5, 0.6)], ids=repr)
+@pytest.mark.parametrize(
+    "domain", [kl.Simplex(5), kl.Simplex(12), kl.CappedSimplex(5, 1.5, 0.6)], ids=repr
+)
 @pytest.mark.parametrize("offset", [10.0, 1e9])
 def test_costs_with_a_common_offset_lose_no_precision(domain, offset):
     """On a simplex an offset of all coordinates changes nothing; y runs away by offset / sigma every round."""
-    g = offset + np.random.default_rng(0).integers(-8, 9, (130 if JIT_OFF else 400, domain.dim)) / 8.0
+    g = (
+        offset
+        + np.random.default_rng(0).integers(-8, 9, (130 if JIT_OFF else 400, domain.dim)) / 8.0
+    )
     for learner in (kl.LazyGD(domain, 0.5), kl.KLazyGD(domain, 2.0, k=30)):
         compiled, step = both(learner, g)
-        size = offset * len(g)  # y is a sum of this size, whose rounding both engines share up to its order
-        np.testing.assert_allclose(compiled.x, step.x, atol=max(AGREE, 4 * size * np.finfo(float).eps))
+        size = offset * len(
+            g
+        )  # y is a sum of this size, whose rounding both engines share up to its order
+        np.testing.assert_allclose(
+            compiled.x, step.x, atol=max(AGREE, 4 * size * np.finfo(float).eps)
+        )
         assert domain.contains(compiled.x, tol=1e-14)
 
 
@@ -477,19 +526,27 @@ def test_recording_less_changes_nothing_else(record):
     for engine in ("compiled", "step"):
         trace = kl.run(learner, g, record=record, engine=engine)
         assert trace.totals == pytest.approx(full.totals, rel=1e-12)
-        kept = {"actions": {"x", "hitting", "switching"}, "costs": {"hitting", "switching"}, "totals": set()}
+        kept = {
+            "actions": {"x", "hitting", "switching"},
+            "costs": {"hitting", "switching"},
+            "totals": set(),
+        }
         assert set(trace.kept) == kept[record]
 
 
 @pytest.mark.parametrize("make", COMPILED.values(), ids=COMPILED)
 def test_a_run_in_two_parts_is_the_run(make):
-    domain = kl.Simplex(5) if make in THUMBS.values() else kl.L2Ball(5)  # whose kernels other tests have
+    domain = (
+        kl.Simplex(5) if make in THUMBS.values() else kl.L2Ball(5)
+    )  # whose kernels other tests have
     learner, g, cut = make(domain, kl.Sqrt(3.0)), gradients(5, ROUNDS, 5), ROUNDS // 3 + 3
     for engine in ("compiled", "step"):
         whole, first = kl.run(learner, g, engine=engine), kl.run(learner, g[:cut], engine=engine)
         second = kl.run(learner, g[cut:], engine=engine, state=first.state, x0=first.x[-1])
         assert np.array_equal(np.vstack((first.x, second.x)), whole.x)
-        np.testing.assert_allclose(first.totals.cost + second.totals.cost, whole.totals.cost, rtol=1e-12)
+        np.testing.assert_allclose(
+            first.totals.cost + second.totals.cost, whole.totals.cost, rtol=1e-12
+        )
 
 
 def test_hints_reach_the_kernel():
@@ -534,8 +591,16 @@ class Custom(kl.types.Schedule):
     ("part", "learner", "costs"),
     [
         ("Polytope", kl.GD(kl.Polytope([[1.0], [-1.0]], [1.0, 1.0]), 1.0), np.ones((3, 1))),
-        ("Intersection", kl.GD(kl.Intersection([kl.Box(0, 1), kl.L2Ball(1)]), 1.0), np.ones((3, 1))),
-        ("Product", kl.GD(kl.Product([kl.Polytope([[1.0], [-1.0]], [1.0, 1.0])]), 1.0), np.ones((3, 1))),
+        (
+            "Intersection",
+            kl.GD(kl.Intersection([kl.Box(0, 1), kl.L2Ball(1)]), 1.0),
+            np.ones((3, 1)),
+        ),
+        (
+            "Product",
+            kl.GD(kl.Product([kl.Polytope([[1.0], [-1.0]], [1.0, 1.0])]), 1.0),
+            np.ones((3, 1)),
+        ),
         ("Product", kl.GD(kl.Product([HalfBall(1)]), 1.0), np.ones((3, 1))),
         (
             "CallableCosts",
@@ -556,12 +621,24 @@ def test_a_part_without_kernel_is_named_and_auto_goes_through_step(part, learner
 def test_only_these_classes_have_no_kernel():
     from cases import concrete
 
-    bases = (kl.types.ConvexSet, kl.types.Schedule, kl.types.Family, kl.types.Movement, kl.types.Memory)
+    bases = (
+        kl.types.ConvexSet,
+        kl.types.Schedule,
+        kl.types.Family,
+        kl.types.Movement,
+        kl.types.Memory,
+    )
     without = {c.__name__ for base in bases for c in concrete(base) if c.code is None}
     without |= {c.__name__ for c in concrete(kl.types.Learner) if vars(c).get("rule") is None}
     sets = {"Polytope", "Intersection", "Space"}
     wrappers = {"Advice", "Bandit", "BetterOfTwo", "Blocks", "Budgeted", "Delayed", "LongTerm"}
-    learners = {"StronglyAdaptive", "SteadyAdaptive", "CoinBetting", "RollingMax", "RollingQuantile"}
+    learners = {
+        "StronglyAdaptive",
+        "SteadyAdaptive",
+        "CoinBetting",
+        "RollingMax",
+        "RollingQuantile",
+    }
     learners |= {"PodAutoscaler", "FollowForecast", *STATES, *WEALTH}
     movements = {"MahalanobisMovement", "DriftedMovement", "FiniteMetric"}
     assert without == sets | wrappers | learners | movements
@@ -592,7 +669,9 @@ class TestTables:
             rule for rule in RULES if rule.startswith(("reluctant", "seasonal", "autoregressive"))
         }  # see test_moves.py
         told = {rule for rule in RULES if RULES[rule].row_family is not None}
-        assert {learner.rule for learner in learners} - {None} - movers == set(RULES) - told - movers
+        assert {learner.rule for learner in learners} - {None} - movers == set(
+            RULES
+        ) - told - movers
 
     @pytest.mark.parametrize("code", code_table("FORGET", "EVENT"))
     def test_every_memory_code_is_known(self, code):
@@ -629,7 +708,9 @@ class TestCompiling:
 
         kernel = numba.njit(binding.bind(take_logs, REGISTER, {}))
         rng = np.random.default_rng(0)
-        x = np.concatenate((np.exp(rng.uniform(-700.0, 700.0, 4000)), 1.0 + 0.001 * rng.normal(size=3992)))
+        x = np.concatenate(
+            (np.exp(rng.uniform(-700.0, 700.0, 4000)), 1.0 + 0.001 * rng.normal(size=3992))
+        )
         x = np.append(x, [0.0, -1.0, np.nan, 1.0, 2.0, 0.5, 1e-300, 1e300])
         found = np.empty_like(x)
         kernel(x, found)
@@ -663,7 +744,9 @@ class TestCompiling:
         )
         env = {**os.environ, "KLAZY_CACHE_DIR": str(tmp_path)}
         answers = [
-            subprocess.run([sys.executable, "-c", script], env=env, capture_output=True, check=True)
+            subprocess.run(
+                [sys.executable, "-c", script], env=env, capture_output=True, check=True
+            )
             for _ in range(2)
         ]
         assert [json.loads(a.stdout) for a in answers] == [[[0, 1], [0, 1]], [[1, 0], [1, 0]]]
@@ -690,7 +773,9 @@ class TestCompiling:
 
         def play(*kernels: str) -> list[str]:
             command = [sys.executable, str(module), *kernels]
-            return subprocess.run(command, env=env, capture_output=True, check=True, text=True).stdout.split()
+            return subprocess.run(
+                command, env=env, capture_output=True, check=True, text=True
+            ).stdout.split()
 
         alone = [*play("1"), *play("2")]
         assert alone[0] != alone[1], "nothing to test: the kernels compute the same"
@@ -759,7 +844,9 @@ def test_every_array_that_a_kernel_makes_is_held_while_pointers_lead_to_it():
             if isinstance(function, ast.FunctionDef):
                 text = ast.unparse(function)
                 names = [name for name in arrays_made(function) if f"pointer({name}," in text]
-                held |= {(file.name, function.name, name): f"hold({name})" in text for name in names}
+                held |= {
+                    (file.name, function.name, name): f"hold({name})" in text for name in names
+                }
     assert len(held) == 7
     assert all(held.values()), held
 

@@ -80,7 +80,9 @@ def play_against(learner: kl.contrib.Leader, T: int, seed: int) -> list[Any]:
     for _ in range(T):
         state = states[-1]
         points = np.array([expert.x for expert in state.experts])
-        away = points[state.leader] - points.mean(axis=0) + 1e-3 * rng.normal(size=points.shape[1])
+        away = (
+            points[state.leader] - points.mean(axis=0) + 1e-3 * rng.normal(size=points.shape[1])
+        )
         rows.append(away / np.linalg.norm(away) * rng.uniform(0.5, 1.0))
         states.append(learner.step(state, rows[-1]))
     return [states, np.array(rows)]
@@ -88,7 +90,9 @@ def play_against(learner: kl.contrib.Leader, T: int, seed: int) -> list[Any]:
 
 @pytest.mark.parametrize("caution", [0.0, 0.25])
 @pytest.mark.parametrize("weight", [0.0, 0.1])
-def test_a_follower_that_is_played_against_pays_without_end_and_its_guard_stops_that(weight, caution):
+def test_a_follower_that_is_played_against_pays_without_end_and_its_guard_stops_that(
+    weight, caution
+):
     T = 800
     box = kl.Box(-1.0, 1.0)
     learner = kl.contrib.Leader(stay(box, -1.0, 1.0), kl.L2Movement(weight), caution=caution)
@@ -104,7 +108,9 @@ def test_a_follower_that_is_played_against_pays_without_end_and_its_guard_stops_
     for state in states:
         assert state.excess <= 2.0 * state.Delta + 4.0 * learner.reach + worst + 1e-9
     ensemble = kl.run(learner.ensemble, g, engine="step").totals.cost
-    assert trace.totals.cost - ensemble == pytest.approx(trace.state.excess, abs=2.0 * weight + 1e-9)
+    assert trace.totals.cost - ensemble == pytest.approx(
+        trace.state.excess, abs=2.0 * weight + 1e-9
+    )
 
 
 PLACES = [kl.L2Ball(5), kl.Simplex(5)]
@@ -161,7 +167,9 @@ def test_prices_of_rounds_decide_when_it_changes_over():
 
     def follow(prices):
         return kl.run(
-            kl.contrib.Leader(experts, kl.L1Movement(prices), caution=0.0, guard=False), g, engine="step"
+            kl.contrib.Leader(experts, kl.L1Movement(prices), caution=0.0, guard=False),
+            g,
+            engine="step",
         )
 
     patient = follow([1.0, 1.0, 100.0, 100.0, 100.0, 100.0, 1.0, 1.0])
@@ -191,7 +199,8 @@ def test_with_a_family_experts_see_their_own_gradients_and_cost_what_they_cost_a
 def test_rows_of_linear_costs_are_gradients():
     g = waves(1, 30, 5)
     one, other = (
-        kl.contrib.Leader(leading(BALL, 2.0), kl.L2Movement(), family=f) for f in (None, kl.Linear())
+        kl.contrib.Leader(leading(BALL, 2.0), kl.L2Movement(), family=f)
+        for f in (None, kl.Linear())
     )
     assert find_missing_part(other) is None
     assert np.array_equal(kl.run(one, g, engine="step").x, kl.run(other, g, engine="step").x)
@@ -214,7 +223,11 @@ class Told(kl.KLazyGD):
     rule = "k_lazy"
 
     def __init__(
-        self, domain: kl.types.ConvexSet, sigma: Any, k: int, family: kl.types.Family | None = None
+        self,
+        domain: kl.types.ConvexSet,
+        sigma: Any,
+        k: int,
+        family: kl.types.Family | None = None,
     ) -> None:
         super().__init__(domain, sigma, k=k)
         self._keep(family=family)
@@ -233,7 +246,9 @@ def test_kernel_and_step_agree_on_rows(name):
     )
     assert len(set(step.leader)) > 1
     for key in step.kept:
-        np.testing.assert_allclose(compiled.kept[key], step.kept[key], rtol=1e-11, atol=1e-12, err_msg=key)
+        np.testing.assert_allclose(
+            compiled.kept[key], step.kept[key], rtol=1e-11, atol=1e-12, err_msg=key
+        )
     agent = kl.Agent(learner)
     assert agent.engine == "compiled"
     for row in costs.data:
@@ -258,15 +273,20 @@ def test_it_says_whom_it_follows_and_what_a_change_would_take():
     assert "so far it has cost 6 more, movement included." in words
     for _ in range(12):
         agent.update([-1.0])
-    assert f"follows expert 2 of 2 ({second}) since round {agent.state.since}." in str(agent.explain())
+    assert f"follows expert 2 of 2 ({second}) since round {agent.state.since}." in str(
+        agent.explain()
+    )
 
 
 def test_it_says_when_its_guard_acts():
-    learner = kl.contrib.Leader(stay(kl.Box(-1.0, 1.0), -1.0, 1.0), kl.L2Movement(0.01), caution=0.0)
+    learner = kl.contrib.Leader(
+        stay(kl.Box(-1.0, 1.0), -1.0, 1.0), kl.L2Movement(0.01), caution=0.0
+    )
     states, _ = play_against(learner, 60, 0)
     state = next(state for state in states if state.guarding)
-    assert f"But the guard plays the mean of all experts: following had cost {state.excess:.4g} more" in (
-        learner.describe_memory(state)
+    assert (
+        f"But the guard plays the mean of all experts: following had cost {state.excess:.4g} more"
+        in (learner.describe_memory(state))
     )
 
 

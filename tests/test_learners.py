@@ -24,7 +24,9 @@ from cases import (
 
 T = 30
 seeds = st.integers(0, 2**16)
-cheap_sets = st.sampled_from([s for s in SETS if not isinstance(s, kl.Intersection | kl.Polytope)])
+cheap_sets = st.sampled_from(
+    [s for s in SETS if not isinstance(s, kl.Intersection | kl.Polytope)]
+)
 schedules = st.sampled_from(SCHEDULES)
 movable = st.sampled_from([kl.L2Ball, kl.L1Ball])
 
@@ -52,9 +54,14 @@ class TestEveryLearner:
         learner, g = make(domain, sigma), gradients(seed, 5, domain.dim)
         for state, row in zip(play(learner, g), g, strict=False):
             before, kept = flattened(state), row.copy()
-            first, second = flattened(learner.step(state, row)), flattened(learner.step(state, row))
+            first, second = (
+                flattened(learner.step(state, row)),
+                flattened(learner.step(state, row)),
+            )
             assert all(np.array_equal(a, b) for a, b in zip(first, second, strict=True))
-            assert all(np.array_equal(a, b) for a, b in zip(flattened(state), before, strict=True))
+            assert all(
+                np.array_equal(a, b) for a, b in zip(flattened(state), before, strict=True)
+            )
             assert np.array_equal(row, kept)
 
     @given(domain=cheap_sets, sigma=schedules, seed=seeds)
@@ -75,14 +82,18 @@ class TestEveryLearner:
         g, here, start = gradients(seed, T, 4), np.zeros(4), np.array([0.1, -0.2, 0.0, 0.3])
         x = played(make(ball(4, 1.0, here), sigma, start=start), g)
         z = played(make(ball(4, 1.0, here + shift), sigma, start=start + shift), g)
-        np.testing.assert_allclose(z - shift, x, atol=1e-9)  # sums of T terms of size 50 lose 1e-14 each
+        np.testing.assert_allclose(
+            z - shift, x, atol=1e-9
+        )  # sums of T terms of size 50 lose 1e-14 each
 
     @given(domain=cheap_sets, seed=seeds)
     def test_starts_anywhere_in_the_set(self, make, domain, seed):
         start = domain.argmin_linear(np.random.default_rng(seed).normal(size=domain.dim))
         if make in BANDITS.values():
             return  # they start a little inside
-        np.testing.assert_allclose(make(domain, 1.0, start=start).init().x, start, rtol=1e-15, atol=1e-15)
+        np.testing.assert_allclose(
+            make(domain, 1.0, start=start).init().x, start, rtol=1e-15, atol=1e-15
+        )
 
     def test_replace_of_nothing_is_the_same_learner(self, make):
         learner = make(kl.L2Ball(3), 2.0)
@@ -100,7 +111,9 @@ class TestEveryLearner:
 class TestEveryDescent:
     def test_replace_changes_what_it_is_told(self, make):
         assert (
-            make(kl.L2Ball(3), 2.0).replace(sigma=5.0) == make(kl.L2Ball(3), 5.0) != make(kl.L2Ball(3), 2.0)
+            make(kl.L2Ball(3), 2.0).replace(sigma=5.0)
+            == make(kl.L2Ball(3), 5.0)
+            != make(kl.L2Ball(3), 2.0)
         )
 
     def test_a_learning_rate_is_one_over_sigma(self, make):
@@ -143,7 +156,9 @@ class TestEveryDescent:
 @given(domain=cheap_sets, sigma=schedules, seed=seeds)
 def test_k_equal_to_one_is_gd(domain, sigma, seed):
     g = gradients(seed, T, domain.dim)
-    assert np.array_equal(played(kl.KLazyGD(domain, sigma, k=1), g), played(kl.GD(domain, sigma), g))
+    assert np.array_equal(
+        played(kl.KLazyGD(domain, sigma, k=1), g), played(kl.GD(domain, sigma), g)
+    )
 
 
 @given(domain=cheap_sets, sigma=schedules, seed=seeds, more=st.integers(0, 5))
@@ -222,7 +237,9 @@ def test_full_memory_is_lazy_gd_for_constant_sigma(domain, s, seed):
 
 @pytest.mark.parametrize("memory", MEMORIES, ids=repr)
 @given(domain=cheap_sets, sigma=schedules, seed=seeds)
-def test_memory_stays_in_the_normal_cone_and_moves_at_most_g_over_sigma_t(memory, domain, sigma, seed):
+def test_memory_stays_in_the_normal_cone_and_moves_at_most_g_over_sigma_t(
+    memory, domain, sigma, seed
+):
     learner, g = kl.MemoryGD(domain, sigma, memory=memory), gradients(seed, T, domain.dim)
     states, energy = play(learner, g), 0.0
     for t, (state, following) in enumerate(pairwise(states), start=1):
@@ -234,7 +251,11 @@ def test_memory_stays_in_the_normal_cone_and_moves_at_most_g_over_sigma_t(memory
 
 @pytest.mark.parametrize(
     ("kappa", "memory"),
-    [(3 * 2.0, kl.memories.Clock(4)), (4 * 2.0, kl.memories.Decay(5.0)), (0.8, kl.memories.Clip(0.8))],
+    [
+        (3 * 2.0, kl.memories.Clock(4)),
+        (4 * 2.0, kl.memories.Decay(5.0)),
+        (0.8, kl.memories.Clip(0.8)),
+    ],
 )
 def test_the_normal_never_outgrows_its_bound(kappa, memory):
     g = gradients(5, 400, 4)
@@ -257,7 +278,9 @@ def test_regret_of_memory_is_within_its_bound(memory):
     kappa = np.array([np.linalg.norm(state.n) for state in states[1:300]])
     jumps = np.linalg.norm(np.diff(u, axis=0), axis=1)
     D = domain.diameter
-    bound = ((size**2 / 2 + size) / s).sum() + s[-1] * D**2 / 2 + ((D * s[:-1] + kappa) * jumps).sum()
+    bound = (
+        ((size**2 / 2 + size) / s).sum() + s[-1] * D**2 / 2 + ((D * s[:-1] + kappa) * jumps).sum()
+    )
     assert result.smoothed <= bound
 
 
@@ -292,7 +315,9 @@ def test_centred_descent_is_gd_for_constant_sigma():
     sigma=st.sampled_from([kl.Sqrt(5.0), kl.Doubling(3.0), kl.Constant(4.0)]),
     size=st.floats(0.1, 3.0),
 )
-def test_centred_descent_pays_for_the_distance_of_the_comparator_and_not_for_the_diameter(seed, sigma, size):
+def test_centred_descent_pays_for_the_distance_of_the_comparator_and_not_for_the_diameter(
+    seed, sigma, size
+):
     domain, g = kl.L2Ball(3, 1e4), gradients(seed, 200, 3)
     x, s = played(kl.CentredOMD(domain, sigma), g)[:-1], sigma.values(200)
     u = -size * g.sum(axis=0) / np.linalg.norm(g.sum(axis=0))
@@ -306,7 +331,10 @@ def test_patience_pays_no_more_for_moving_than_it_lost_by_staying(domain, s, pri
     """Every move is made when the debt, what it lost to greedy descent since the last one, has reached its price."""
     g = gradients(seed, T, domain.dim)
     trace = kl.run(
-        kl.contrib.Patient(domain, s, move_cost=price), g, movement=kl.L2Movement(price), engine="step"
+        kl.contrib.Patient(domain, s, move_cost=price),
+        g,
+        movement=kl.L2Movement(price),
+        engine="step",
     )
     greedy = kl.run(kl.GD(domain, s), g, engine="step")
     last = price * float(

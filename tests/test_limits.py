@@ -39,8 +39,12 @@ def some_limits(domain: kl.types.ConvexSet, seed: int, n: int = T) -> tuple[Arra
     """Limits of every round, some open and some an outage, around a point of the set, so that no round is without a point."""
     rng = np.random.default_rng(seed)
     inside = domain.project(rng.normal(scale=2.0, size=(n, domain.dim)))
-    lower = np.where(rng.random(inside.shape) < 0.5, inside - rng.exponential(0.1, inside.shape), -np.inf)
-    upper = np.where(rng.random(inside.shape) < 0.5, inside + rng.exponential(0.1, inside.shape), np.inf)
+    lower = np.where(
+        rng.random(inside.shape) < 0.5, inside - rng.exponential(0.1, inside.shape), -np.inf
+    )
+    upper = np.where(
+        rng.random(inside.shape) < 0.5, inside + rng.exponential(0.1, inside.shape), np.inf
+    )
     return lower, np.where(rng.random(inside.shape) < 0.1, inside, upper)
 
 
@@ -86,7 +90,9 @@ def test_the_kernel_finds_the_same_points(domain):
     known = LimitedSet(domain, *some_limits(domain, 1, n))
     y = np.random.default_rng(2).normal(scale=2.0, size=(n, DIM))
     halves = [known.select(slice(0, n // 2)), known.select(slice(n // 2, n))]
-    apart = [half.nearest(part) for half, part in zip(halves, (y[: n // 2], y[n // 2 :]), strict=True)]
+    apart = [
+        half.nearest(part) for half, part in zip(halves, (y[: n // 2], y[n // 2 :]), strict=True)
+    ]
     np.testing.assert_allclose(known.nearest(y), np.vstack(apart), atol=1e-12)
 
 
@@ -103,7 +109,9 @@ def test_every_learner_keeps_the_limits_and_pays_for_what_it_plays(make, domain,
     options: dict[str, Any] = {"movement": movement, "x0": domain.start, "engine": "step"}
     trace = kl.run(learner, costs, limits=limits, **options)
     assert is_within(trace.x, limits, domain)
-    assert trace.totals == pytest.approx(charge(costs, movement, trace.x, domain.start), rel=1e-12)
+    assert trace.totals == pytest.approx(
+        charge(costs, movement, trace.x, domain.start), rel=1e-12
+    )
     assert trace.totals == pytest.approx((trace.hitting.sum(), trace.switching.sum()), rel=1e-12)
     stays = (trace.wanted >= limits[0]).all(axis=1) & (trace.wanted <= limits[1]).all(axis=1)
     assert np.array_equal(trace.x[stays], trace.wanted[stays])
@@ -123,7 +131,10 @@ def test_every_learner_keeps_the_limits_and_pays_for_what_it_plays(make, domain,
 def test_all_engines_play_the_same_points(domain, movement):
     limits = some_limits(domain, 6, 60)
     costs = costs_of("LinearCosts", 60, DIM, 7)
-    for learner in (kl.KLazyGD(domain, kl.Sqrt(3.0), k=3), kl.DeadBand(domain, kl.L1Movement(0.5), 2.0, 4)):
+    for learner in (
+        kl.KLazyGD(domain, kl.Sqrt(3.0), k=3),
+        kl.DeadBand(domain, kl.L1Movement(0.5), 2.0, 4),
+    ):
         for x0 in (None, domain.start):
             options: dict[str, Any] = {"movement": movement(DIM), "limits": limits, "x0": x0}
             stepped = kl.run(learner, costs, engine="step", **options)
@@ -139,7 +150,13 @@ def test_all_engines_play_the_same_points(domain, movement):
 
 @pytest.mark.parametrize(
     ("domain", "name"),
-    list(zip(SETS, ["PinballCosts", "QuadraticCosts", "LogWealthCosts", "QuadraticCosts"], strict=True)),
+    list(
+        zip(
+            SETS,
+            ["PinballCosts", "QuadraticCosts", "LogWealthCosts", "QuadraticCosts"],
+            strict=True,
+        )
+    ),
     ids=str,
 )
 def test_a_kernel_takes_the_gradient_at_the_point_played(domain, name):
@@ -150,7 +167,10 @@ def test_a_kernel_takes_the_gradient_at_the_point_played(domain, name):
         kl.SAder([kl.GD(domain, 1.0), kl.LazyGD(domain, 2.0)], 0.3),
     ]
     for learner in learners:
-        for movement, x0 in (("l1", None), (kl.L2Movement(np.linspace(0.0, 2.0, 60)), domain.start)):
+        for movement, x0 in (
+            ("l1", None),
+            (kl.L2Movement(np.linspace(0.0, 2.0, 60)), domain.start),
+        ):
             options: dict[str, Any] = {"movement": movement, "limits": limits, "x0": x0}
             stepped = kl.run(learner, costs, engine="step", **options)
             quick = kl.run(learner, costs, engine="compiled", **options)
@@ -178,7 +198,9 @@ def test_an_outage_moves_the_load_at_once_and_charges_for_it_whatever_the_guards
     upper[2, 0] = 0.0
     guards = kl.Guards(hold=10, up=0.1, total=0.01)
     for limited in (None, guards):
-        trace = kl.run(kl.Fixed(kl.Simplex(2)), np.ones((4, 2)), limits=(None, upper), guards=limited)
+        trace = kl.run(
+            kl.Fixed(kl.Simplex(2)), np.ones((4, 2)), limits=(None, upper), guards=limited
+        )
         assert trace.x[:3].tolist() == [[0.5, 0.5], [0.5, 0.5], [0.0, 1.0]]
         assert trace.switching[:3].tolist() == [0.0, 0.0, 0.5]
     # The guards still hold where the limits demand nothing: here they stop the way back.
@@ -191,14 +213,19 @@ def test_integers_stay_integers_within_limits():
     upper[5:9, 0] = 1.7
     upper[12:, 2] = 0.0
     learner = kl.GD(domain, 0.5)
-    trace = kl.run(learner, gradients(3, 20, 3), limits=(None, upper), guards=kl.Guards(integers=True))
+    trace = kl.run(
+        learner, gradients(3, 20, 3), limits=(None, upper), guards=kl.Guards(integers=True)
+    )
     assert np.array_equal(trace.x, np.rint(trace.x))
     assert is_within(trace.x, (np.zeros((20, 3)), upper), domain)
     narrow = [[7.0] * 3, [2.4, 2.4, 2.9], [7.0] * 3]
     with pytest.raises(
-        InvalidInput, match=r"limits of round 2: the upper limits add up to 6, below the total of 7\."
+        InvalidInput,
+        match=r"limits of round 2: the upper limits add up to 6, below the total of 7\.",
     ):
-        kl.run(learner, gradients(3, 3, 3), limits=(None, narrow), guards=kl.Guards(integers=True))
+        kl.run(
+            learner, gradients(3, 3, 3), limits=(None, narrow), guards=kl.Guards(integers=True)
+        )
 
 
 @pytest.mark.parametrize(
@@ -313,7 +340,9 @@ def test_integers_within_limits_are_the_cheapest_of_all_sequences():
     costs = kl.PinballCosts(rng.uniform(0.0, 3.0, (5, 1)), 2.0)
     upper = np.array([[3.0], [1.4], [3.0], [0.0], [3.0]])
     lower = np.array([[0.0], [0.0], [1.2], [0.0], [0.0]])
-    found = offline_optimum(costs, kl.Box(0, 3), kl.L1Movement(0.4), integers=True, limits=(lower, upper))
+    found = offline_optimum(
+        costs, kl.Box(0, 3), kl.L1Movement(0.4), integers=True, limits=(lower, upper)
+    )
     least = np.inf
     for path in itertools.product(range(4), repeat=5):
         u = np.array(path, dtype=float)[:, None]
@@ -394,7 +423,9 @@ def test_limits_do_not_go_together_with_ramps_and_leads(options):
 def play(agent: Any, rows: Array, limits: tuple[Array, Array]) -> Array:
     """The decisions after each row, those of the next round within its limits."""
     lower, upper = limits
-    return np.array([agent.observe(row, next_limits=(lower[t], upper[t])) for t, row in enumerate(rows)])
+    return np.array(
+        [agent.observe(row, next_limits=(lower[t], upper[t])) for t, row in enumerate(rows)]
+    )
 
 
 @pytest.mark.parametrize("engine", ["step", "auto"])
@@ -410,7 +441,12 @@ def test_an_agent_plays_and_pays_what_a_run_does(domain, engine, tmp_path):
         np.vstack((np.full((1, DIM), np.inf), limits[1][1:T])),
     )
     trace = kl.run(learner, family.costs(rows), movement=movement, limits=first)
-    options: dict[str, Any] = {"costs": family, "movement": movement, "guards": kl.Guards(), "engine": engine}
+    options: dict[str, Any] = {
+        "costs": family,
+        "movement": movement,
+        "guards": kl.Guards(),
+        "engine": engine,
+    }
     agent = kl.Agent(learner, **options)
     x = play(agent, rows, (limits[0][1:], limits[1][1:]))
     np.testing.assert_allclose(x[:-1], trace.x[1:], rtol=1e-12, atol=1e-12)
@@ -464,19 +500,28 @@ def test_limits_hold_for_one_decision_even_of_a_frozen_agent_and_with_hints_and_
     ("limits", "message"),
     [
         (0.5, r"next_limits must be \(lower, upper\), got 0\.5\."),
-        ((None, {"asia": 1.0}), "The limits have an unknown name 'asia'; a decision has 'eu', 'us'"),
-        ((None, [0.1, 0.2]), r"limits of round 2: the upper limits add up to 0\.3, below the total of 1\."),
+        (
+            (None, {"asia": 1.0}),
+            "The limits have an unknown name 'asia'; a decision has 'eu', 'us'",
+        ),
+        (
+            (None, [0.1, 0.2]),
+            r"limits of round 2: the upper limits add up to 0\.3, below the total of 1\.",
+        ),
         ((None, [1.0]), r"next_limits\[1\] must be a number"),
     ],
 )
 def test_limits_of_an_agent_that_do_not_fit_change_nothing(limits, message):
-    agent = kl.Agent(kl.GD(kl.Simplex(2), 1.0), costs=kl.Linear(), columns=["eu", "us"], guards=kl.Guards())
+    agent = kl.Agent(
+        kl.GD(kl.Simplex(2), 1.0), costs=kl.Linear(), columns=["eu", "us"], guards=kl.Guards()
+    )
     with pytest.raises(InvalidInput, match=message):
         agent.observe([1.0, 0.0], next_limits=limits)
     assert agent.t == 1
     bare = kl.Agent(kl.GD(kl.Simplex(2), 1.0), costs=kl.Linear())
     with pytest.raises(
-        InvalidInput, match=r"next_limits needs an agent with guards\. Build it with guards=Guards\(\)\."
+        InvalidInput,
+        match=r"next_limits needs an agent with guards\. Build it with guards=Guards\(\)\.",
     ):
         bare.observe([1.0, 0.0], next_limits=(None, 0.6))
     plain = kl.Agent(kl.GD(kl.Simplex(2), 1.0))
@@ -490,7 +535,9 @@ def test_the_first_decision_of_an_agent_may_have_limits_too(tmp_path):
     assert agent.x.tolist() == [0.0, 1.0]
     agent.save(tmp_path / "agent.json")
     assert kl.Agent.load(tmp_path / "agent.json").x.tolist() == [0.0, 1.0]
-    with pytest.raises(InvalidInput, match=r"within the limits of round 1: the upper limits add up to 0\.4"):
+    with pytest.raises(
+        InvalidInput, match=r"within the limits of round 1: the upper limits add up to 0\.4"
+    ):
         kl.Agent(learner, guards=kl.Guards(), limits=(None, 0.2))
     with pytest.raises(InvalidInput, match="limits needs an agent with guards"):
         kl.Agent(learner, limits=(None, 0.6))
@@ -544,7 +591,10 @@ def test_a_replay_keeps_the_limits_of_a_file_and_its_agent_pays_the_same(options
         assert (score.points[:, 1] >= lower).all(), score.name
     assert found.optimum is not None
     assert found.optimum.lower_bound <= min(score.cost for score in found.scores)
-    assert "All contenders are within the limits of each round; they were tuned without them." in found.notes
+    assert (
+        "All contenders are within the limits of each round; they were tuned without them."
+        in found.notes
+    )
 
     rows = frame.select(PLACES).to_numpy()
     for score in found.scores[:3]:
@@ -562,7 +612,9 @@ def test_limits_go_by_rows_where_there_are_no_times_and_folds_keep_them():
     rows = a_trace().drop("time")
     upper = np.full((120, DIM), np.inf)
     upper[::7, 0] = 0.1
-    frame = pl.DataFrame({"eu_upper": upper[:, 0]}).with_columns(pl.when(pl.all().is_finite()).then(pl.all()))
+    frame = pl.DataFrame({"eu_upper": upper[:, 0]}).with_columns(
+        pl.when(pl.all().is_finite()).then(pl.all())
+    )
     by_frame = kl.replay(rows, move_cost=0.3, limits=frame, folds=2)
     by_array = kl.replay(rows, move_cost=0.3, limits=(None, upper))
     assert [score.cost for score in by_frame.scores] == [score.cost for score in by_array.scores]
@@ -602,7 +654,11 @@ def test_limits_of_a_replay_that_do_not_fit_are_refused(limits, options, message
 
 def test_a_service_takes_the_limits_of_the_next_decision(tmp_path):
     learner = kl.GD(kl.Simplex(3), 20.0)
-    options: dict[str, Any] = {"costs": kl.Linear(), "columns": ["eu", "us", "asia"], "guards": kl.Guards()}
+    options: dict[str, Any] = {
+        "costs": kl.Linear(),
+        "columns": ["eu", "us", "asia"],
+        "guards": kl.Guards(),
+    }
     given: list[Any] = [
         (None, {"eu": 0.0}),
         ({"us": 0.5}, {"eu": None}),

@@ -69,7 +69,10 @@ def test_a_forecast_may_come_before_the_rest_of_its_row(tmp_path):
     agent = kl.Agent.load(tmp_path / "agent.json")
     for row, later in zip(load, [*told[2:], None, None], strict=True):
         agent.observe({"load": row, "told": later})
-    answers = [feed("\n".join(["at,load,told", *lines]), tmp_path / "agent.json") for lines in (whole, early)]
+    answers = [
+        feed("\n".join(["at,load,told", *lines]), tmp_path / "agent.json")
+        for lines in (whole, early)
+    ]
     assert answers[0].stdout == answers[1].stdout
     assert answers[0].status == answers[1].status == 0
     assert answers[0].stdout.splitlines()[-1] == f"5,{agent.decision['load']}"
@@ -77,10 +80,15 @@ def test_a_forecast_may_come_before_the_rest_of_its_row(tmp_path):
         ",".join([*row.split(",")[:2], *after])
         for row, after in zip(whole, [*[[str(x)] for x in told[2:]], [""], [""]], strict=True)
     ]
-    nexts = feed("\n".join(["at,load,told", *moved]), tmp_path / "agent.json", "--forecast-for", "next")
+    nexts = feed(
+        "\n".join(["at,load,told", *moved]), tmp_path / "agent.json", "--forecast-for", "next"
+    )
     assert nexts.stdout == answers[0].stdout
     refused = feed("at,load\n0,3\n", tmp_path / "agent.json")
-    assert "The rows must have the columns ['load', 'told'], but ['told'] are missing." in refused.stderr
+    assert (
+        "The rows must have the columns ['load', 'told'], but ['told'] are missing."
+        in refused.stderr
+    )
     wrong = feed("", tmp_path / "agent.json", "--forecast-for", "that")
     assert "--forecast-for must be one of 'this', 'next', got 'that'." in wrong.stderr
 
@@ -148,7 +156,8 @@ def test_a_bad_row_is_left_out_with_its_line(agent, line):
 
 
 @pytest.mark.parametrize(
-    "line", ["{", "[1, 2]", "7", '{"eu": 1}', '{"eu": 1, "us": true}', '{"eu": 1, "us": 1, "asia": 1}']
+    "line",
+    ["{", "[1, 2]", "7", '{"eu": 1}', '{"eu": 1, "us": true}', '{"eu": 1, "us": 1, "asia": 1}'],
 )
 def test_a_bad_line_of_json_is_left_out(agent, line):
     ended = feed('{"eu": 1, "us": 1}\n\n' + line + '\n{"eu": 2, "us": 2}\n', agent)
@@ -157,7 +166,9 @@ def test_a_bad_line_of_json_is_left_out(agent, line):
     assert ended.status == 1
 
 
-@pytest.mark.parametrize("cell", [b"\xff\xfe", b"\x00", b"1" * 200_000, b'"1', b"nan", b"1e999", b"x" * 9000])
+@pytest.mark.parametrize(
+    "cell", [b"\xff\xfe", b"\x00", b"1" * 200_000, b'"1', b"nan", b"1e999", b"x" * 9000]
+)
 def test_a_hostile_cell_is_left_out(agent, cell):
     text = HEADER.encode() + b"2024," + cell + b",1\n"
     quoted = b'"' in cell  # which runs to the end of the input
@@ -191,7 +202,9 @@ def test_columns_may_be_ignored(agent):
 
 
 def test_an_agent_must_take_rows_by_name(tmp_path):
-    kl.Agent(kl.GD(kl.Simplex(2), 1.0), costs=kl.Linear(), engine="step").save(tmp_path / "plain.json")
+    kl.Agent(kl.GD(kl.Simplex(2), 1.0), costs=kl.Linear(), engine="step").save(
+        tmp_path / "plain.json"
+    )
     assert "takes no rows by name" in feed("a,b\n", tmp_path / "plain.json").stderr
     assert "Cannot read the agent " in feed("a,b\n", tmp_path / "none.json").stderr
 
@@ -227,7 +240,9 @@ def test_a_process_answers_row_by_row_and_ends_at_sigterm(agent):
         "--state",
         str(agent.parent / "decisions.db"),
     ]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
         assert process.stdin is not None
         assert process.stdout is not None
         process.stdin.write(HEADER + MORNING)

@@ -22,7 +22,12 @@ seeds = st.integers(0, 2**16)
 
 
 @pytest.mark.parametrize("use", USES)
-@given(name=st.sampled_from(list(CERTIFIED)), place=st.integers(0, 2), eta=st.floats(0.01, 5.0), seed=seeds)
+@given(
+    name=st.sampled_from(list(CERTIFIED)),
+    place=st.integers(0, 2),
+    eta=st.floats(0.01, 5.0),
+    seed=seeds,
+)
 def test_no_certificate_is_violated(use, name, place, eta, seed):
     rng = np.random.default_rng(seed)
     domain, T, (constraint, row) = SETS[place], int(rng.integers(1, 40)), USES[use]
@@ -30,12 +35,18 @@ def test_no_certificate_is_violated(use, name, place, eta, seed):
     u = frugal[np.arange(T) * 3 // T]  # a comparator that jumps, and that just keeps to its share
     B = T * float(constraint.value(row, u).max())
     sigma = (kl.Sqrt(3.0), kl.Constant(2.0))[seed % 2]
-    learner = kl.contrib.LongTerm(CERTIFIED[name](domain, sigma), row, B, T, constraint=constraint, eta=eta)
+    learner = kl.contrib.LongTerm(
+        CERTIFIED[name](domain, sigma), row, B, T, constraint=constraint, eta=eta
+    )
     # half of the runs are drawn to where most is used
     costs = (
-        kl.contrib.LinearCosts(-np.tile(constraint.gradient(row, np.ones(5)), (T, 1))) if seed % 2 else None
+        kl.contrib.LinearCosts(-np.tile(constraint.gradient(row, np.ones(5)), (T, 1)))
+        if seed % 2
+        else None
     )
-    trace = kl.run(learner, costs or costs_of("QuadraticCosts", T, 5, seed), movement=kl.L2Movement(0.3))
+    trace = kl.run(
+        learner, costs or costs_of("QuadraticCosts", T, 5, seed), movement=kl.L2Movement(0.3)
+    )
     found = certify_long_term(trace, u)
     room = 1e-9 * (1.0 + np.abs(found.regret_bound))
     assert (found.regret <= found.regret_bound + room).all()
@@ -80,7 +91,10 @@ def test_a_constraint_that_never_binds_changes_nothing():
 
 
 def test_an_agent_goes_on_and_says_what_it_pays(tmp_path):
-    g, learner = -np.ones((12, 5)), kl.contrib.LongTerm(kl.GD(BALL, 2.0), np.ones(5), 6.0, 12, eta=0.5)
+    g, learner = (
+        -np.ones((12, 5)),
+        kl.contrib.LongTerm(kl.GD(BALL, 2.0), np.ones(5), 6.0, 12, eta=0.5),
+    )
     with kl.Agent.open(tmp_path / "decisions.db", learner, sync="batch") as agent:
         for row in g[:5]:
             agent.update(row)
@@ -88,7 +102,9 @@ def test_an_agent_goes_on_and_says_what_it_pays(tmp_path):
         for row in g[5:]:
             agent.update(row)
         assert agent.x.tobytes() == kl.run(learner, g).state.x.tobytes()
-        assert re.search(r"It has used [\d.]+ of 6, and pays [\d.]+ for more\.", str(agent.explain()))
+        assert re.search(
+            r"It has used [\d.]+ of 6, and pays [\d.]+ for more\.", str(agent.explain())
+        )
 
 
 GD = kl.GD(BALL, 1.0)
@@ -100,7 +116,9 @@ REFUSED = {
         4,
     ),
     "row must have shape (5,), got (4,).": lambda: kl.contrib.LongTerm(GD, np.ones(4), 1.0, 4),
-    "T must be an integer of at least 1, got 0.": lambda: kl.contrib.LongTerm(GD, np.ones(5), 1.0, 0),
+    "T must be an integer of at least 1, got 0.": lambda: kl.contrib.LongTerm(
+        GD, np.ones(5), 1.0, 0
+    ),
     "constraint must be a Family such as Quadratic(), got 'linear'.": lambda: kl.contrib.LongTerm(
         GD,
         np.ones(5),

@@ -25,7 +25,11 @@ def games(seed, T=8):
     rng = np.random.default_rng(seed)
     box = kl.Box(np.zeros(3), 2.0 * np.ones(3))
     return {
-        "linear, ball": (kl.L2Ball(3), kl.contrib.LinearCosts(rng.normal(size=(T, 3))), kl.L2Movement(0.5)),
+        "linear, ball": (
+            kl.L2Ball(3),
+            kl.contrib.LinearCosts(rng.normal(size=(T, 3))),
+            kl.L2Movement(0.5),
+        ),
         "linear, simplex": (
             kl.Simplex(3),
             kl.contrib.LinearCosts(rng.normal(size=(T, 3))),
@@ -37,7 +41,11 @@ def games(seed, T=8):
             kl.L1Movement(rng.random(T) + 0.1),
         ),
         "quadratic, box": (box, kl.QuadraticCosts(2.0 * rng.random((T, 3))), kl.L2Movement(0.5)),
-        "pinball, box": (box, kl.PinballCosts(2.0 * rng.random((T, 3)), 2.0, 1.0), kl.L1Movement(0.5)),
+        "pinball, box": (
+            box,
+            kl.PinballCosts(2.0 * rng.random((T, 3)), 2.0, 1.0),
+            kl.L1Movement(0.5),
+        ),
         "pinball, simplex": (
             kl.Simplex(3),
             kl.PinballCosts(rng.random((T, 3)), 2.0, 1.0),
@@ -119,7 +127,9 @@ def test_obd_plays_the_nearest_minimiser_and_stays_where_costs_are_flat():
 
 def test_a_set_of_one_point_leaves_no_choice():
     for player in (LookAheadSAder, OBD, ROBD, RecedingHorizon):
-        np.testing.assert_allclose(run_ahead(player(kl.Box(1.0, 1.0)), [[1.0], [2.0]]).x, 1.0, rtol=1e-15)
+        np.testing.assert_allclose(
+            run_ahead(player(kl.Box(1.0, 1.0)), [[1.0], [2.0]]).x, 1.0, rtol=1e-15
+        )
 
 
 def test_a_ratio_needs_the_optimum_of_the_same_game():
@@ -152,7 +162,9 @@ def test_averaging_is_the_mean_of_planners_that_keep_their_plans():
         return np.concatenate(played)
 
     both = (follow([1, 3, 5, 7, 9]) + follow([1, 2, 4, 6, 8, 9])) / 2.0
-    np.testing.assert_allclose(run_ahead(player, costs, movement=movement, x0=start).x, both, atol=1e-12)
+    np.testing.assert_allclose(
+        run_ahead(player, costs, movement=movement, x0=start).x, both, atol=1e-12
+    )
 
 
 @pytest.mark.parametrize(
@@ -209,11 +221,15 @@ def test_look_ahead_sader_keeps_its_promises(game, seed):
     _, paid = player.experts(seen)
     weight, D, T = movement.weight * movement.lipschitz(3), domain.diameter, costs.T
     cost = run_ahead(player, costs, movement=movement, x0=domain.start).totals.cost
-    assert (cost <= paid[:, -1] + np.log(1.0 / prior) / beta + beta * weight**2 * D**2 * T / 8.0 + 1e-9).all()
+    assert (
+        cost
+        <= paid[:, -1] + np.log(1.0 / prior) / beta + beta * weight**2 * D**2 * T / 8.0 + 1e-9
+    ).all()
     u = np.repeat(anywhere(domain, np.random.default_rng(seed), 3), 10, axis=0)
     theirs, path = costs.values(u).sum(), np.linalg.norm(np.diff(u, axis=0), axis=1).sum()
     assert (
-        paid[:, -1] <= theirs + sigmas * (D**2 + 2.0 * D * path) / 2.0 + weight**2 * T / (2.0 * sigmas) + 1e-9
+        paid[:, -1]
+        <= theirs + sigmas * (D**2 + 2.0 * D * path) / 2.0 + weight**2 * T / (2.0 * sigmas) + 1e-9
     ).all()
 
 
@@ -222,7 +238,9 @@ def test_greedy_obd_lies_between_obd_and_the_minimiser(game):
     domain, costs, movement = games(3, 4)[game]
     x = {}
     for greed in (0.0, 0.3, 1.0):
-        x[greed] = run_ahead(GOBD(domain, 2.0, greed), costs, movement=movement, x0=domain.start).x
+        x[greed] = run_ahead(
+            GOBD(domain, 2.0, greed), costs, movement=movement, x0=domain.start
+        ).x
     plain = run_ahead(OBD(domain, 2.0), costs, movement=movement, x0=domain.start).x
     least = np.array([kl.best_fixed(costs.window(t, t), domain).x for t in range(1, 5)])
     np.testing.assert_allclose(x[0.0], plain, atol=1e-12)
@@ -254,7 +272,9 @@ def test_rhgd_sees_no_further_than_its_window():
     costs = np.random.default_rng(0).normal(size=(8, 2))
     other = costs.copy()
     other[6:] += 1.0
-    here, there = (run_ahead(RHGD(kl.L2Ball(2), 2), kl.QuadraticCosts(c)).x for c in (costs, other))
+    here, there = (
+        run_ahead(RHGD(kl.L2Ball(2), 2), kl.QuadraticCosts(c)).x for c in (costs, other)
+    )
     np.testing.assert_array_equal(here[:4], there[:4])  # round 4 sees the costs up to round 6
     assert np.abs(here[4] - there[4]).max() > 0.0
 
@@ -303,7 +323,9 @@ def test_looking_ahead_is_a_type_of_its_own():
             "window must be an integer of at least 0, got -1.",
         ),
         (
-            lambda: run_ahead(LookAheadSAder(kl.L2Ball(2)), np.ones((3, 2)), movement=kl.L2Movement(0.0)),
+            lambda: run_ahead(
+                LookAheadSAder(kl.L2Ball(2)), np.ones((3, 2)), movement=kl.L2Movement(0.0)
+            ),
             "movement must be a norm at a price above 0, got L2Movement(weight=0.0). Use L2Movement().",
         ),
         (

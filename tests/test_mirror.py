@@ -101,7 +101,12 @@ def test_with_a_floor_or_caps_laziness_changes_much():
     g = gradients(3, 60, 5)
     for domain, floor in ((kl.Simplex(5), 0.1), (kl.CappedSimplex(5, 1.5, 0.6), 0.0)):
         lazy, greedy = (
-            points(kl.contrib.MirrorMemory(domain, 1.0, memory=memory, geometry=kl.contrib.Entropy(floor)), g)
+            points(
+                kl.contrib.MirrorMemory(
+                    domain, 1.0, memory=memory, geometry=kl.contrib.Entropy(floor)
+                ),
+                g,
+            )
             for memory in (kl.memories.Full(), kl.memories.Forget())
         )
         assert np.abs(lazy - greedy).max() > 0.1
@@ -117,7 +122,13 @@ def test_without_a_floor_it_is_hedge(seed, s):
     np.testing.assert_allclose(x, hedge, rtol=1e-9, atol=1e-12)
 
 
-@given(domain=domains, floor=floors, seed=seeds, s=st.floats(0.2, 10.0), k=st.sampled_from([1, 2, 7, 30]))
+@given(
+    domain=domains,
+    floor=floors,
+    seed=seeds,
+    s=st.floats(0.2, 10.0),
+    k=st.sampled_from([1, 2, 7, 30]),
+)
 def test_a_clock_is_k_lazy_mirror_descent(domain, floor, seed, s, k):
     """The projection of the phase's first point, moved by all gradients since. A full memory is dual averaging."""
     g = gradients(seed, 30, domain.dim)
@@ -155,7 +166,9 @@ class Euclid(kl.contrib.Geometry):
 def test_in_the_euclidean_geometry_it_is_memory_gd(sigma, memory, seed):
     g = gradients(seed, 30, 4)
     x = points(kl.contrib.MirrorMemory(kl.L1Ball(4), sigma, memory=memory, geometry=Euclid()), g)
-    np.testing.assert_allclose(x, points(kl.MemoryGD(kl.L1Ball(4), sigma, memory=memory), g), atol=1e-11)
+    np.testing.assert_allclose(
+        x, points(kl.MemoryGD(kl.L1Ball(4), sigma, memory=memory), g), atol=1e-11
+    )
 
 
 @given(domain=domains, floor=floors, memory=memories, seed=seeds, s=st.floats(0.1, 10.0))
@@ -165,7 +178,10 @@ def test_a_step_in_total_variation_is_at_most_a_quarter_of_the_range_over_sigma(
     g = gradients(seed, 30, domain.dim)
     start = np.clip(domain.start, *kl.contrib.Entropy(floor).bounds(domain))
     x = points(
-        kl.contrib.MirrorMemory(domain, s, memory=memory, geometry=kl.contrib.Entropy(floor), start=start), g
+        kl.contrib.MirrorMemory(
+            domain, s, memory=memory, geometry=kl.contrib.Entropy(floor), start=start
+        ),
+        g,
     )
     moved = 0.5 * np.abs(np.diff(x, axis=0)).sum(axis=1)
     assert (moved <= domain.total * np.ptp(g, axis=1) / (4.0 * s) + 1e-12).all()
@@ -209,7 +225,9 @@ def test_the_certificate_is_nearly_tight_where_one_round_is_all_there_is():
     trace = kl.run(learner, np.array([[0.0, 1.0]]), engine="step")
     known = certify_mirror(trace, [1.0 - floor / 2.0, floor / 2.0])
     assert 0.8 * known.realised < known.regret <= known.realised
-    whole = kl.run(learner.replace(geometry=kl.contrib.Entropy()), np.array([[0.0, 1.0]]), engine="step")
+    whole = kl.run(
+        learner.replace(geometry=kl.contrib.Entropy()), np.array([[0.0, 1.0]]), engine="step"
+    )
     assert certify_mirror(whole, [1.0, 0.0]).worst_case == np.inf
 
 
@@ -218,7 +236,9 @@ def test_a_hint_counts_until_its_gradient_is_known(seed, memory):
     """On a whole simplex shares are those of the start, times exp of minus all gradients and the one hint, over sigma."""
     g = gradients(seed, 12, 4)
     hints = gradients(seed + 1, 12, 4)
-    learner = kl.contrib.MirrorMemory(kl.Simplex(4), 3.0, memory=memory, geometry=kl.contrib.Entropy())
+    learner = kl.contrib.MirrorMemory(
+        kl.Simplex(4), 3.0, memory=memory, geometry=kl.contrib.Entropy()
+    )
     for t, state in enumerate(played(learner, g, hints)[1:]):
         shares = np.exp(-(g[: t + 1].sum(axis=0) + hints[t]) / 3.0)
         np.testing.assert_allclose(state.x, shares / shares.sum(), rtol=1e-9)
@@ -227,11 +247,15 @@ def test_a_hint_counts_until_its_gradient_is_known(seed, memory):
 @pytest.mark.parametrize("memory", MEMORIES, ids=repr)
 def test_a_hint_of_zero_changes_nothing_and_a_perfect_one_helps(memory):
     g = gradients(2, 100, 4)
-    learner = kl.contrib.MirrorMemory(kl.Simplex(4), 2.0, memory=memory, geometry=kl.contrib.Entropy(0.1))
+    learner = kl.contrib.MirrorMemory(
+        kl.Simplex(4), 2.0, memory=memory, geometry=kl.contrib.Entropy(0.1)
+    )
     plain = np.array([state.x for state in played(learner, g)])
     silent = np.array([state.x for state in played(learner, g, np.zeros_like(g))])
     np.testing.assert_array_equal(plain, silent)
-    told = np.array([state.x for state in played(learner, g, np.vstack((g[1:], np.zeros((1, 4)))))])
+    told = np.array(
+        [state.x for state in played(learner, g, np.vstack((g[1:], np.zeros((1, 4)))))]
+    )
     assert (g * (told[:-1] - plain[:-1])).sum() < 0.0
 
 
@@ -285,7 +309,9 @@ G = np.tile([0.0, 1.0, 2.0], (5, 1))
             "memory must be a Memory such as Decay(32) or Clock(65), got 8.",
         ),
         (
-            lambda: kl.contrib.MirrorMemory(kl.Simplex(3), 1.0, memory=kl.memories.Full(), geometry=TENTH),
+            lambda: kl.contrib.MirrorMemory(
+                kl.Simplex(3), 1.0, memory=kl.memories.Full(), geometry=TENTH
+            ),
             "geometry must be a Geometry such as Entropy(0.01), got 0.1.",
         ),
         (
@@ -293,11 +319,15 @@ G = np.tile([0.0, 1.0, 2.0], (5, 1))
             "u must be at or above the floor, got a point below.",
         ),
         (
-            lambda: certify_mirror(kl.run(LEARNER, G, movement="l2", engine="step"), [0.4, 0.3, 0.3]),
+            lambda: certify_mirror(
+                kl.run(LEARNER, G, movement="l2", engine="step"), [0.4, 0.3, 0.3]
+            ),
             "The run's movement must be a TVMovement, got L2Movement().",
         ),
         (
-            lambda: certify_mirror(kl.run(kl.GD(kl.Simplex(3), 1.0), G, engine="step"), [0.4, 0.3, 0.3]),
+            lambda: certify_mirror(
+                kl.run(kl.GD(kl.Simplex(3), 1.0), G, engine="step"), [0.4, 0.3, 0.3]
+            ),
             (
                 "trace must be of MirrorMemory with Entropy, got GD(domain=Simplex(dim=3), "
                 "sigma=Constant(s=1.0)). Use certify."

@@ -54,7 +54,9 @@ def draw_rows(family: kl.types.Family, rounds: int) -> np.ndarray:
     return 0.5 + 0.4 * waves if isinstance(family, kl.Quadratic | kl.Pinball) else waves
 
 
-def make_leader(domain: kl.types.ConvexSet, movement: Any, family: kl.types.Family) -> kl.contrib.Leader:
+def make_leader(
+    domain: kl.types.ConvexSet, movement: Any, family: kl.types.Family
+) -> kl.contrib.Leader:
     """Experts of every kind that auto has."""
     told: dict[str, Any] = {"family": None if family.code == codes.LINEAR else family}
     windows = (1.0, 8.0) if isinstance(family, kl.Pinball) else (1.0, 8.0, None)
@@ -64,12 +66,18 @@ def make_leader(domain: kl.types.ConvexSet, movement: Any, family: kl.types.Fami
     if not isinstance(movement, kl.contrib.SwitchFee):
         plans = movement.degree == 1.0 and not experts[0].is_curved
         for horizon in (1, 3, 25, *([None] if plans else [])):
-            experts += [kl.contrib.Seasonal(domain, movement, horizon, periods, **told) for periods in (2, 8)]
+            experts += [
+                kl.contrib.Seasonal(domain, movement, horizon, periods, **told)
+                for periods in (2, 8)
+            ]
     if not isinstance(family, kl.Pinball):
-        experts += [kl.contrib.Autoregressive(domain, movement, horizon, **told) for horizon in (2, 32)]
+        experts += [
+            kl.contrib.Autoregressive(domain, movement, horizon, **told) for horizon in (2, 32)
+        ]
     if isinstance(domain, kl.Box) and isinstance(family, kl.Pinball) and suits_plan(movement):
         experts += [
-            kl.contrib.Planning(domain, movement, rounds, 0.5, family=family) for rounds in (1, 16, 256)
+            kl.contrib.Planning(domain, movement, rounds, 0.5, family=family)
+            for rounds in (1, 16, 256)
         ]
     return kl.contrib.Leader(experts, movement, guard=movement.degree == 1.0, **told)
 
@@ -112,7 +120,8 @@ def test_plans_agree_bit_for_bit(d):
     ]
     learner = kl.contrib.Leader(experts, movement, **told)
     compiled, step = (
-        kl.run(learner, kl.PinballCosts(rows, 4.0, 1.0), engine=way) for way in ("compiled", "step")
+        kl.run(learner, kl.PinballCosts(rows, 4.0, 1.0), engine=way)
+        for way in ("compiled", "step")
     )
     np.testing.assert_allclose(compiled.x, step.x, rtol=0, atol=AGREE * 60.0)
     assert np.array_equal(compiled.state.regression, step.state.regression)
@@ -130,11 +139,19 @@ def test_runs_and_lanes_agree_with_step(domain):
         kl.run(learner, rows, engine=engine, record="experts") for engine in ("compiled", "step")
     )
     for key in step.kept:
-        np.testing.assert_allclose(compiled.kept[key], step.kept[key], rtol=1e-11, atol=AGREE, err_msg=key)
-    alone = [kl.contrib.Reluctant(domain, movement, w, h) for w in (1.0, 4.0, None) for h in (0.5, 3.0, 40.0)]
+        np.testing.assert_allclose(
+            compiled.kept[key], step.kept[key], rtol=1e-11, atol=AGREE, err_msg=key
+        )
+    alone = [
+        kl.contrib.Reluctant(domain, movement, w, h)
+        for w in (1.0, 4.0, None)
+        for h in (0.5, 3.0, 40.0)
+    ]
     batch = kl.run_batch(alone, rows, movement=movement)
     assert batch.engine == "lanes"
-    totals = np.array([kl.run(one, rows, engine="step", movement=movement).totals for one in alone])
+    totals = np.array(
+        [kl.run(one, rows, engine="step", movement=movement).totals for one in alone]
+    )
     found = np.column_stack((batch.hitting, batch.switching))
     np.testing.assert_allclose(found, totals, rtol=AGREE, atol=1e-10)
 
@@ -192,7 +209,9 @@ def test_a_long_run_of_an_own_learner_says_how_it_would_compile(monkeypatch):
 
     monkeypatch.setattr("klazy.game.run.TRIAL", 0.0)
     monkeypatch.setattr("klazy.game.run.SLOW", 0.0)
-    with pytest.warns(UserWarning, match="because Still has no compiled kernel. A learner compiles if"):
+    with pytest.warns(
+        UserWarning, match="because Still has no compiled kernel. A learner compiles if"
+    ):
         kl.run(Still(kl.Box(0, 1), 1.0), np.ones((3, 1)))
 
 

@@ -56,7 +56,11 @@ CONFIGS = examples_of(
         PLANNING,
         AUTOSCALER,
         *(make(kl.Simplex(3)) for make in (STATES | WEALTH).values()),
-        *(make(domain, 1.0) for make in EVERY_LEARNER.values() for domain in (kl.L2Ball(2), TRIANGLE)),
+        *(
+            make(domain, 1.0)
+            for make in EVERY_LEARNER.values()
+            for domain in (kl.L2Ball(2), TRIANGLE)
+        ),
         DRIFTED,
         METRIC,
         kl.contrib.PlayNext(kl.GD(kl.L2Ball(2), 1.0)),
@@ -110,7 +114,8 @@ class Page(HTMLParser):
 
     def points(self, tag):
         return [
-            np.array([xy.split(",") for xy in a["points"].split()], dtype=float) for a in self.attributes(tag)
+            np.array([xy.split(",") for xy in a["points"].split()], dtype=float)
+            for a in self.attributes(tag)
         ]
 
 
@@ -148,10 +153,14 @@ class TestConfigurations:
     def test_nothing_is_loaded_run_or_coloured_for_one_theme(self, shown):
         html = shown._repr_html_()
         assert not any(
-            word in html.lower() for word in ("<script", "http", "url(", "@import", "background", "nan,")
+            word in html.lower()
+            for word in ("<script", "http", "url(", "@import", "background", "nan,")
         )
         assert not [
-            name for _, attributes in Page(shown).tags for name in attributes if name.startswith("on")
+            name
+            for _, attributes in Page(shown).tags
+            for name in attributes
+            if name.startswith("on")
         ]
         assert all(rule.startswith(" var(--c") for rule in html.split(" color:")[1:])
         palette = set(re.findall(r"--c\d: ([^;]*);", html))
@@ -161,9 +170,17 @@ class TestConfigurations:
     def test_texts_are_escaped(self):
         markup = "</code><script>alert('&')</script>"
         many = np.linspace(0.0, 1.0, 70)
-        ensemble = kl.SAder([kl.GD(kl.Box(-many, many), Odd(markup)), kl.GD(kl.Box(-many, many), 2.0)])
+        ensemble = kl.SAder(
+            [kl.GD(kl.Box(-many, many), Odd(markup)), kl.GD(kl.Box(-many, many), 2.0)]
+        )
         regular = replace(RUN, source=None, text=markup, movement=kl.L2Movement(np.ones(300)))
-        for shown in (Odd(markup), kl.GD(kl.L2Ball(2), Odd(markup)), ensemble, kl.L2Movement(many), regular):
+        for shown in (
+            Odd(markup),
+            kl.GD(kl.L2Ball(2), Odd(markup)),
+            ensemble,
+            kl.L2Movement(many),
+            regular,
+        ):
             page = Page(shown)  # which would find a tag that was not closed, or was closed twice
             assert not {"script", "array"} & {tag for tag, _ in page.tags}
         assert Page(Odd(markup)).all("code")[0] == repr(markup)
@@ -172,7 +189,9 @@ class TestConfigurations:
 
     def test_only_arguments_at_their_default_are_faint(self):
         html = str(kl.ScaleFree(2.0, 0.5)._repr_html_())
-        faint = [piece.split("</code>")[0] for piece in html.split('<span class="faint"><code>')[1:]]
+        faint = [
+            piece.split("</code>")[0] for piece in html.split('<span class="faint"><code>')[1:]
+        ]
         assert faint == ["1.0"]
 
     def test_many_experts_are_folded_into_a_table_and_few_are_not(self):
@@ -182,7 +201,9 @@ class TestConfigurations:
         )
         for ensemble in (forty, two):
             page, N = Page(ensemble), len(ensemble.experts)
-            assert [("open" in attributes) for attributes in page.attributes("details")] == [N <= 6]
+            assert [("open" in attributes) for attributes in page.attributes("details")] == [
+                N <= 6
+            ]
             assert page.all("summary") == [f"{N} experts"]
             cells = np.array(page.all("td")).reshape(N, -1)
             names = page.all("th")[1:]
@@ -202,14 +223,20 @@ class TestConfigurations:
     def test_a_set_tells_its_dimension_its_diameter_and_its_start(self, domain):
         said = Page(domain).all("p")[-1]
         assert said.startswith(f"In R^{domain.dim}, diameter {domain.diameter:.4g}, start [")
-        assert float(said.split("[")[1].split()[0].rstrip("].")) == pytest.approx(domain.start[0], abs=1e-4)
+        assert float(said.split("[")[1].split()[0].rstrip("].")) == pytest.approx(
+            domain.start[0], abs=1e-4
+        )
 
     @pytest.mark.parametrize(
-        "domain", [kl.L1Ball(2, 2.0, [3.0, 1.0]), kl.Box([0, 0], [4, 1]), kl.Simplex(2), TRIANGLE], ids=repr
+        "domain",
+        [kl.L1Ball(2, 2.0, [3.0, 1.0]), kl.Box([0, 0], [4, 1]), kl.Simplex(2), TRIANGLE],
+        ids=repr,
     )
     def test_a_set_in_the_plane_is_drawn_to_scale(self, domain):
         page, ways = Page(domain), np.array([[1.0, 0.0], [0.0, 1.0], [-1.0, 0.0], [0.0, -1.0]])
-        right, up, left, down = np.vecdot(ways, domain.argmin_linear(-ways))  # how far the set reaches
+        right, up, left, down = np.vecdot(
+            ways, domain.argmin_linear(-ways)
+        )  # how far the set reaches
         scale = OUTLINE_SIDE / max(right + left, up + down)
         (around,), (dot,) = page.points("polygon"), page.attributes("circle")
         drawn = np.vstack((around, [[float(dot["cx"]), float(dot["cy"])]])) / scale
@@ -248,7 +275,9 @@ def count_lines(work):
 class TestRuns:
     @pytest.mark.parametrize("record", ["totals", "costs", "actions"])
     def test_a_trace_shows_what_it_prints(self, record):
-        trace = kl.run(kl.GD(kl.L1Ball(3), 4.0), gradients(1, 50, 3), engine="step", record=record)
+        trace = kl.run(
+            kl.GD(kl.L1Ball(3), 4.0), gradients(1, 50, 3), engine="step", record=record
+        )
         page, (title, game, _, head, *lines) = Page(trace), str(trace).splitlines()
         assert page.all("code") == [title]
         assert page.all("p")[1:] == [game, *lines[3:]]
@@ -280,7 +309,9 @@ class TestRuns:
         (words,) = page.all("p")[1:]
         assert words.startswith(f"2 runs, the least cost in run {BATCH.cost.argmin()}")
         cost = [float(text) for text in page.all("td")[-4:]]
-        assert cost == pytest.approx([BATCH.cost.min(), *[BATCH.cost.mean()] * 2, BATCH.cost.max()], rel=1e-5)
+        assert cost == pytest.approx(
+            [BATCH.cost.min(), *[BATCH.cost.mean()] * 2, BATCH.cost.max()], rel=1e-5
+        )
 
     def test_curves_are_drawn_to_scale(self):
         hit, moved = np.cumsum(RUN.hitting), np.cumsum(RUN.switching)
@@ -297,7 +328,9 @@ class TestRuns:
     @pytest.mark.parametrize("T", [1, 2, 4096, 4097, 4098, 9000])
     def test_moves_are_counted_across_blocks(self, T):
         x = np.cumsum(
-            np.random.default_rng(0).random((T, 2)) * (np.random.default_rng(1).random((T, 1)) < 0.3), axis=0
+            np.random.default_rng(0).random((T, 2))
+            * (np.random.default_rng(1).random((T, 1)) < 0.3),
+            axis=0,
         )
         trace = replace(RUN, T=T, kept={"x": x})
         assert trace._moves == [
@@ -307,9 +340,13 @@ class TestRuns:
     @pytest.mark.parametrize("T", [1, 2, 1_000_000])
     def test_any_run_is_shown_at_once_and_in_few_bytes(self, T):
         x = np.random.default_rng(0).normal(size=(T, 5))
-        trace = replace(RUN, T=T, dim=5, kept={"x": x, "hitting": x[:, 0].copy(), "switching": x[:, 1] ** 2})
+        trace = replace(
+            RUN, T=T, dim=5, kept={"x": x, "hitting": x[:, 0].copy(), "switching": x[:, 1] ** 2}
+        )
         page = str(trace._repr_html_())  # The first one loads templates.
-        assert count_lines(trace._repr_html_) < 50_000  # So no line of Python runs once for each round.
+        assert (
+            count_lines(trace._repr_html_) < 50_000
+        )  # So no line of Python runs once for each round.
         assert len(page) < 10_000
         assert len(Page(trace).attributes("polyline")) == (0 if T == 1 else 3)
 
@@ -364,9 +401,13 @@ def outputs():
             return super().process_message(message, cell, at)
 
     displays = []
-    book = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(source) for source in CELLS.values()])
+    book = nbformat.v4.new_notebook(
+        cells=[nbformat.v4.new_code_cell(source) for source in CELLS.values()]
+    )
     Client(book, timeout=120, kernel_name="python3").execute()
-    return {name: cell.outputs for name, cell in zip(CELLS, book.cells, strict=True)} | {"displays": displays}
+    return {name: cell.outputs for name, cell in zip(CELLS, book.cells, strict=True)} | {
+        "displays": displays
+    }
 
 
 @pytest.mark.xdist_group("notebook")  # so that one worker starts one kernel
@@ -394,7 +435,9 @@ class TestKernel:
     def test_what_takes_long_has_a_bar_until_it_ends(self, outputs):
         shown = [data for cell, data in outputs["displays"] if cell == "waits"]
         assert len(shown) > 2
-        assert shown[0]["text/html"].startswith('<progress value="0.250"></progress> &lt;b&gt;replaying, 25%')
+        assert shown[0]["text/html"].startswith(
+            '<progress value="0.250"></progress> &lt;b&gt;replaying, 25%'
+        )
         assert shown[-1] == {"text/html": "", "text/plain": ""}
         assert not outputs["quick"]
 
@@ -408,7 +451,8 @@ def test_a_card_is_laid_out_as_it_should_be_under_the_rules_that_notebooks_have(
         f'<style>{theirs}</style><div class="out">{kl.KLazyGD(kl.Simplex(3), 4.0, k=5)._repr_html_()}</div>'
     )
     rows = page.eval_on_selector_all(
-        "dt", "names => names.map((name) => [name.scrollHeight, name.nextSibling.offsetTop - name.offsetTop])"
+        "dt",
+        "names => names.map((name) => [name.scrollHeight, name.nextSibling.offsetTop - name.offsetTop])",
     )
     page.close()
     assert len(rows) == 4

@@ -85,7 +85,9 @@ def folder(tmp_path, monkeypatch):
 
         store = tmp_path / "decisions.db"
         terms = {"costs": theirs.Smoothed(), "movement": theirs.Longest(2.0)}
-        with kl.Agent.open(store, theirs.Half(theirs.domain, 2.0), name="theirs", **terms) as agent:
+        with kl.Agent.open(
+            store, theirs.Half(theirs.domain, 2.0), name="theirs", **terms
+        ) as agent:
             for row in np.random.default_rng(0).uniform(0.0, 9.0, (5, 2)):
                 agent.observe(row)
         kl.Agent.open(store, kl.GD(kl.Box(0, 1), 1.0), name="plain", engine="step").close()
@@ -108,7 +110,10 @@ def test_an_agent_of_unknown_classes_hides_no_other(folder):
     assert checked.status == 1
     assert f"theirs: {UNKNOWN} {REMEDY}\n" in checked.stdout
     with run_service(folder, insecure=True) as served:
-        about = {each["name"]: each["learner"] for each in served.ask("GET", "/agents").json()["agents"]}
+        about = {
+            each["name"]: each["learner"]
+            for each in served.ask("GET", "/agents").json()["agents"]
+        }
         assert about["theirs"].startswith(f"theirs.Half: {UNKNOWN}")
         assert about["plain"].startswith("GD(")
         assert "theirs" in served.ask("GET", "/").text
@@ -136,7 +141,11 @@ def test_a_replay_takes_objects_of_modules_that_are_imported(folder):
 def test_a_replay_without_kernels_warns_once_and_gives_auto_rows(monkeypatch):
     monkeypatch.setattr(scoring, "LONG_ROWS", 40)
     rows = 4.0 + np.sin(np.arange(80.0).reshape(40, 2))
-    game = {"domain": kl.Box([0.0, 0.0], [9.0, 9.0]), "costs": kl.Pinball(4.0), "movement": Farthest(1.0)}
+    game = {
+        "domain": kl.Box([0.0, 0.0], [9.0, 9.0]),
+        "costs": kl.Pinball(4.0),
+        "movement": Farthest(1.0),
+    }
     with pytest.warns(
         UserWarning, match="go through NumPy, because Farthest has no compiled kernel"
     ) as warned:
@@ -160,7 +169,9 @@ def test_what_cannot_be_imported_or_may_not_is_refused(folder, arguments, said):
     assert ended.stderr.startswith(said)
 
 
-def test_a_service_builds_classes_of_the_modules_that_klazy_imports_and_no_others(tmp_path, monkeypatch):
+def test_a_service_builds_classes_of_the_modules_that_klazy_imports_and_no_others(
+    tmp_path, monkeypatch
+):
     learner = kl.GD(kl.Simplex(5), 1.0)
     with run_service(tmp_path, insecure=True) as served:
         with pytest.raises(InvalidInput, match="class must be a class of klazy"):
@@ -171,4 +182,7 @@ def test_a_service_builds_classes_of_the_modules_that_klazy_imports_and_no_other
         row = np.linspace(0.0, 1.0, 5)
         np.testing.assert_array_equal(remote.observe(row), own.observe(row))
         about = {"learner": {"class": "os.system"}}
-        assert "class must be a class of klazy" in served.ask("PUT", "/agents/b", about).json()["detail"]
+        assert (
+            "class must be a class of klazy"
+            in served.ask("PUT", "/agents/b", about).json()["detail"]
+        )

@@ -25,7 +25,10 @@ def test_importing_loads_no_heavy_library(form):
     heavy = ("numba", "scipy", "matplotlib", "polars", "daqp", "pydantic")
     script = f"import sys\n{form}\nprint([name for name in {heavy} if name in sys.modules])"
     assert (
-        subprocess.run([sys.executable, "-c", script], capture_output=True, text=True).stdout.strip() == "[]"
+        subprocess.run(
+            [sys.executable, "-c", script], capture_output=True, text=True
+        ).stdout.strip()
+        == "[]"
     )
 
 
@@ -43,7 +46,9 @@ print(peak() - before)
 """
     if os.environ.get("NUMBA_DISABLE_JIT") == "1":
         script = script.replace("400_000", "2_000")
-    kilobytes = int(subprocess.run([sys.executable, "-c", script], capture_output=True, check=True).stdout)
+    kilobytes = int(
+        subprocess.run([sys.executable, "-c", script], capture_output=True, check=True).stdout
+    )
     assert kilobytes < 2_000  # a single boolean per number of the input would already need 2 MB
 
 
@@ -67,7 +72,9 @@ def test_every_name_has_one_public_place():
     """A module's names are all at the top, and it is no place of its own, or they are there and nowhere else."""
     top = set(dir(kl))
     modules = public_modules()
-    assert {"klazy.contrib", "klazy.learners", "klazy.studies.sweep", "klazy.theory"} <= set(modules)
+    assert {"klazy.contrib", "klazy.learners", "klazy.studies.sweep", "klazy.theory"} <= set(
+        modules
+    )
     assert [name for name, names in modules.items() if names & top and not names <= top] == []
     places = {name: names for name, names in modules.items() if not names <= top}
     counts = Counter(name for names in places.values() for name in names)
@@ -118,13 +125,17 @@ def installed(tmp_path_factory):
     """
     folder = tmp_path_factory.mktemp("installed")
     pip = [sys.executable, "-m", "pip"]
-    subprocess.run([*pip, "wheel", "--quiet", "--no-deps", "--wheel-dir", folder, ROOT], check=True)
+    subprocess.run(
+        [*pip, "wheel", "--quiet", "--no-deps", "--wheel-dir", folder, ROOT], check=True
+    )
     (wheel,) = folder.glob("*.whl")
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder / "env"], check=True)
     python = folder / "env" / "bin" / "python"
     ask = [python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"]
     packages = subprocess.run(ask, capture_output=True, text=True, check=True).stdout.strip()
-    subprocess.run([*pip, "install", "--quiet", "--no-deps", "--target", packages, wheel], check=True)
+    subprocess.run(
+        [*pip, "install", "--quiet", "--no-deps", "--target", packages, wheel], check=True
+    )
     Path(packages, "borrowed.pth").write_text(sysconfig.get_path("purelib"))
     return python
 
@@ -133,7 +144,9 @@ def installed(tmp_path_factory):
 def test_a_type_checker_finds_every_public_name_of_the_installed_package(installed, tmp_path):
     names = "".join(f"_ = kl.{name}\n" for name in public_names())
     for place in (kl.contrib, kl.memories, kl.theory, kl.types):
-        names += "".join(f"_ = {place.__name__.replace('klazy', 'kl')}.{name}\n" for name in place.__all__)
+        names += "".join(
+            f"_ = {place.__name__.replace('klazy', 'kl')}.{name}\n" for name in place.__all__
+        )
     (tmp_path / "user.py").write_text(USER + names)
     (tmp_path / "pyrightconfig.json").write_text('{"include": ["user.py"]}')
     pyright = [sys.executable, "-m", "pyright", "--project", tmp_path, "--pythonpath", installed]
@@ -142,9 +155,7 @@ def test_a_type_checker_finds_every_public_name_of_the_installed_package(install
     assert told.returncode == 0, told.stdout + told.stderr
 
 
-READ_METADATA = (
-    "from importlib.metadata import distribution; print(distribution('klazy').read_text('METADATA'))"
-)
+READ_METADATA = "from importlib.metadata import distribution; print(distribution('klazy').read_text('METADATA'))"
 
 
 @pytest.mark.xdist_group("installed")
@@ -168,9 +179,15 @@ def test_no_copyleft_package_is_needed_at_run_time():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     extras = project["optional-dependencies"]
     needed = " ".join(
-        project["dependencies"] + extras["cli"] + extras["cluster"] + extras["polytope"] + extras["serve"]
+        project["dependencies"]
+        + extras["cli"]
+        + extras["cluster"]
+        + extras["polytope"]
+        + extras["serve"]
     )
-    assert not {"quadprog", "ecos", "cvxportfolio", "cvxopt"} & set(needed.replace(">", " ").split())
+    assert not {"quadprog", "ecos", "cvxportfolio", "cvxopt"} & set(
+        needed.replace(">", " ").split()
+    )
 
 
 def test_the_learner_of_contributing_plays_beside_the_others():
@@ -185,5 +202,7 @@ def test_the_learner_of_contributing_plays_beside_the_others():
     np.testing.assert_allclose(trace.x[1], [-(0.5**1.5), -(0.5**1.5)])
     np.testing.assert_array_equal(kl.Agent(learner).update(g[0]), trace.x[1])
     assert kl.types.Learner.from_dict(learner.to_dict()) == learner
-    with pytest.raises(ValueError, match=r"engine='compiled' does not know Sluggish. Use engine='auto'."):
+    with pytest.raises(
+        ValueError, match=r"engine='compiled' does not know Sluggish. Use engine='auto'."
+    ):
         kl.run(learner, g, engine="compiled")

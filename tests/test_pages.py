@@ -28,10 +28,14 @@ def served(tmp_path_factory):
     with run_service(tmp_path_factory.mktemp("pages")) as service:
         client = service.client()
         named = {"costs": kl.Linear(), "columns": NAMES, "movement": "tv", "engine": "step"}
-        agent = client.agent("eu-west", kl.GD(kl.Simplex(5), 5.0), guards=kl.Guards(per_round=0.1), **named)
+        agent = client.agent(
+            "eu-west", kl.GD(kl.Simplex(5), 5.0), guards=kl.Guards(per_round=0.1), **named
+        )
         for i, row in enumerate(rng.uniform(size=(30, 5))):
             agent.observe(dict(zip(NAMES, row.tolist(), strict=True)), id=f"round {i}")
-        client.agent('a&b "<img src=x onerror=alert(1)>', kl.GD(kl.Simplex(5), 5.0), engine="step")
+        client.agent(
+            'a&b "<img src=x onerror=alert(1)>', kl.GD(kl.Simplex(5), 5.0), engine="step"
+        )
         other = client.agent("x" * 150, kl.GD(kl.Simplex(30), 5.0), engine="step")
         for g in rng.normal(size=(4, 30)):
             other.update(g)
@@ -54,7 +58,8 @@ def page(served, browser):
 
 
 @pytest.mark.parametrize(
-    "path", ["/", "/page/eu-west", "/page/eu-west?optimum&why", f"/page/{'x' * 150}", "/docs", "/login"]
+    "path",
+    ["/", "/page/eu-west", "/page/eu-west?optimum&why", f"/page/{'x' * 150}", "/docs", "/login"],
 )
 def test_a_page_fits_its_window_in_both_themes_and_is_accessible(served, page, path):
     look_at(page, served.url + path)
@@ -113,7 +118,9 @@ def _middle(locator):
 
 def test_a_page_follows_its_agent_without_being_loaded_again(served, page, monkeypatch):
     monkeypatch.setattr(pages, "REFRESH_SECONDS", 0.2)
-    agent = served.client().agent("fleet", kl.GD(kl.Box(0, 9), 5.0), costs=kl.Pinball(), engine="step")
+    agent = served.client().agent(
+        "fleet", kl.GD(kl.Box(0, 9), 5.0), costs=kl.Pinball(), engine="step"
+    )
     for i in range(5):
         agent.observe([4.0 + i % 2])
     page.goto(f"{served.url}/page/fleet")
@@ -181,25 +188,39 @@ def test_another_site_can_press_no_button(served):
         "Cookie": f"klazy={served.tokens['admin']}",
         "Content-Type": "application/x-www-form-urlencoded",
     }
-    for origin in ("https://evil.example", "null", served.url.replace("http:", "https:") + ".evil.example"):
+    for origin in (
+        "https://evil.example",
+        "null",
+        served.url.replace("http:", "https:") + ".evil.example",
+    ):
         answer = served.http.post(
             "/page/eu-west/freeze", content="reason=x", headers=cookie | {"Origin": origin}
         )
         assert answer.status_code == 403
-    json_body = {"Cookie": cookie["Cookie"], "Content-Type": "text/plain", "Origin": "https://evil.example"}
-    assert served.http.post("/agents/eu-west/freeze", content="{}", headers=json_body).status_code in (
+    json_body = {
+        "Cookie": cookie["Cookie"],
+        "Content-Type": "text/plain",
+        "Origin": "https://evil.example",
+    }
+    assert served.http.post(
+        "/agents/eu-west/freeze", content="{}", headers=json_body
+    ).status_code in (
         403,
         415,
     )
     assert not served.client().agent("eu-west").about["frozen"]
     headers = httpx.get(served.url + "/login").headers
-    assert re.search("default-src 'none'.*frame-ancestors 'none'", headers["content-security-policy"])
+    assert re.search(
+        "default-src 'none'.*frame-ancestors 'none'", headers["content-security-policy"]
+    )
 
 
 def test_a_page_says_when_an_agent_saves_less_than_was_promised(served, page, tmp_path):
     for name, saved, alerts in (("less", 1000.0, 1), ("more", 1.0, 0), ("odd", "much", 0)):
         origin = {"promised": {"rounds": 10, "saved": saved, "half": 20.0}, "unit": "EUR"}
-        emitted = kl.Agent(kl.GD(kl.Box(0, 9), 5.0), costs=kl.Pinball(), engine="step", origin=origin)
+        emitted = kl.Agent(
+            kl.GD(kl.Box(0, 9), 5.0), costs=kl.Pinball(), engine="step", origin=origin
+        )
         emitted.save(tmp_path / "agent.json")
         agent = served.client().agent(name, tmp_path / "agent.json")
         for _ in range(5):
@@ -210,9 +231,13 @@ def test_a_page_says_when_an_agent_saves_less_than_was_promised(served, page, tm
         agent.delete("done")
 
 
-def test_a_page_compares_with_the_baseline_of_the_replay_and_marks_changes(served, page, tmp_path):
+def test_a_page_compares_with_the_baseline_of_the_replay_and_marks_changes(
+    served, page, tmp_path
+):
     origin = {"fixed": 10.0, "baseline": 8.0}
-    agent = kl.Agent(kl.GD(kl.Box(0, 9), 5.0), costs=kl.Pinball(), guards=kl.Guards(), origin=origin)
+    agent = kl.Agent(
+        kl.GD(kl.Box(0, 9), 5.0), costs=kl.Pinball(), guards=kl.Guards(), origin=origin
+    )
     agent.save(tmp_path / "agent.json")
     agent = served.client().agent("compared", tmp_path / "agent.json")
     for _ in range(5):
@@ -223,7 +248,13 @@ def test_a_page_compares_with_the_baseline_of_the_replay_and_marks_changes(serve
     page.goto(f"{served.url}/page/compared")
     # Never moving from zero would have cost 24, and the baseline 8 / 10 of that.
     saved = format_amount(24.0 * 0.8 - agent.hitting - agent.switching)
-    facts = dict(zip(page.locator("dt").all_inner_texts(), page.locator("dd").all_inner_texts(), strict=True))
+    facts = dict(
+        zip(
+            page.locator("dt").all_inner_texts(),
+            page.locator("dd").all_inner_texts(),
+            strict=True,
+        )
+    )
     assert facts["saved against the baseline, estimated"] == saved
     events = page.inner_text("#events")
     assert "a release" in events
@@ -250,9 +281,14 @@ def test_scripts_come_from_the_service_alone_and_none_is_within_a_page(served):
     policy = headers["content-security-policy"]
     assert "script-src 'self';" in policy
     assert "unsafe" not in policy
-    answer = served.http.get("/page/eu-west", headers={"Cookie": f"klazy={served.tokens['admin']}"})
+    answer = served.http.get(
+        "/page/eu-west", headers={"Cookie": f"klazy={served.tokens['admin']}"}
+    )
     assert (
-        re.findall(r"<script(?! type=.application/json.| src=./(?:uPlot.iife.min|klazy).js.)", answer.text)
+        re.findall(
+            r"<script(?! type=.application/json.| src=./(?:uPlot.iife.min|klazy).js.)",
+            answer.text,
+        )
         == []
     )
     assert not re.search(r"\son\w+=|\sstyle=", answer.text.split("<main>")[1])
@@ -262,7 +298,9 @@ def test_a_timeline_reads_what_is_new_and_then_what_is_old(place, monkeypatch):
     monkeypatch.setattr("klazy.serve.timeline.LOOK_RECORDS", 25)
     monkeypatch.setattr("klazy.serve.timeline.LOOK_SECONDS", 0.0)
     agent = kl.Agent.open(
-        place, kl.Agent(kl.GD(kl.Box(0, 9), 5.0), costs=kl.Pinball(2.0), columns=["a"], per=2.0), name="one"
+        place,
+        kl.Agent(kl.GD(kl.Box(0, 9), 5.0), costs=kl.Pinball(2.0), columns=["a"], per=2.0),
+        name="one",
     )
     for i in range(60):
         agent.observe({"a": i % 7}, id=f"2026-03-01T{i // 60:02}:{i % 60:02}")
@@ -276,7 +314,9 @@ def test_a_timeline_reads_what_is_new_and_then_what_is_old(place, monkeypatch):
     assert np.diff(rounds.time).tolist() == [60.0] * 60
     # Two of a row are one of a decision.
     assert rounds.row[:, 0].tolist() == [i % 7 / 2 for i in range(60)] + [1.5]
-    assert (rounds.hitting + rounds.switching).sum() == pytest.approx(agent.hitting + agent.switching)
+    assert (rounds.hitting + rounds.switching).sum() == pytest.approx(
+        agent.hitting + agent.switching
+    )
     # Never moving from zero costs twice each demand.
     assert rounds.fixed.tolist() == (2.0 * rounds.row[:, 0]).tolist()
     tally = Tally(store, store.find_agent("one"))
@@ -293,7 +333,11 @@ def test_what_a_replay_promises_covers_what_comes():
     inside = 0
     for _ in range(games):
         gaps = rng.normal(0.3, 1.0, rounds).reshape(20, -1).sum(axis=1)
-        promised = {"rounds": rounds, "saved": gaps.sum(), "half": 2.093 * gaps.std(ddof=1) * np.sqrt(20)}
+        promised = {
+            "rounds": rounds,
+            "saved": gaps.sum(),
+            "half": 2.093 * gaps.std(ddof=1) * np.sqrt(20),
+        }
         spec = RowSpec(origin={"promised": promised})
         middle, half = find_promise(spec, np.array(float(later)))
         inside += abs(rng.normal(0.3, 1.0, later).sum() - middle) <= half

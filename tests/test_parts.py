@@ -64,7 +64,9 @@ def test_costs_with_memory_are_at_most_those_of_held_points_and_their_movement(s
     assert costs.paid(x, x0).sum() <= bound + 1e-9
     still = np.tile(x[0], (T, 1))
     np.testing.assert_allclose(costs.paid(still), costs.values(still), atol=1e-12)
-    np.testing.assert_allclose(costs.window(2, 5).values(x[1:5]), costs.values(x)[1:5], atol=1e-12)
+    np.testing.assert_allclose(
+        costs.window(2, 5).values(x[1:5]), costs.values(x)[1:5], atol=1e-12
+    )
 
 
 def test_the_movement_of_costs_with_memory_is_no_dearer_than_it_must_be():
@@ -103,7 +105,10 @@ class TestEveryFamily:
     def test_gradient_inequality(self, family, seed):
         row = rows_of(family, seed, 1)[0]
         x, z = rows_of(kl.LogWealth(), seed + 1, 2)
-        assert family.value(row, z) >= family.value(row, x) + family.gradient(row, x) @ (z - x) - 1e-12
+        assert (
+            family.value(row, z)
+            >= family.value(row, x) + family.gradient(row, x) @ (z - x) - 1e-12
+        )
 
     @given(seed=seeds)
     def test_many_rows_at_once_are_the_rows_one_by_one(self, family, seed):
@@ -114,7 +119,9 @@ class TestEveryFamily:
         box = kl.Box(np.zeros(3), np.full(3, 2.0))
         lowest = family.lowest(box, means[:5])
         for t in range(40):
-            np.testing.assert_allclose(family.value(rows, x)[t], family.value(rows[t], x[t]), rtol=1e-14)
+            np.testing.assert_allclose(
+                family.value(rows, x)[t], family.value(rows[t], x[t]), rtol=1e-14
+            )
             np.testing.assert_allclose(
                 family.gradient(rows, x)[t], family.gradient(rows[t], x[t]), rtol=1e-14
             )
@@ -122,7 +129,9 @@ class TestEveryFamily:
             if t < 5:
                 np.testing.assert_allclose(lowest[t], family.lowest(box, means[t]), rtol=1e-14)
             expected = family.expected(means, x)[t]
-            np.testing.assert_allclose(expected, family.expected(means[t], x[t]), rtol=1e-13, atol=1e-13)
+            np.testing.assert_allclose(
+                expected, family.expected(means[t], x[t]), rtol=1e-13, atol=1e-13
+            )
 
     @given(seed=seeds)
     def test_costs_of_rows_are_what_the_rows_cost(self, family, seed):
@@ -159,7 +168,9 @@ class TestEveryFamily:
             x, z = np.eye(3)[:2]
         means = family.moments(row)
         gap = family.value(row, x) - family.value(row, z)
-        np.testing.assert_allclose(family.expected(means, x) - family.expected(means, z), gap, rtol=1e-12)
+        np.testing.assert_allclose(
+            family.expected(means, x) - family.expected(means, z), gap, rtol=1e-12
+        )
 
     def test_a_subclass_with_other_values_has_other_costs(self, family):
         """It has no kernel, no proximal step and no closed form of its parent, which knows only its own values."""
@@ -171,7 +182,9 @@ class TestEveryFamily:
             def gradient(self, row, x):
                 return 2.0 * super().gradient(row, x)
 
-        own = Doubled(**{name: getattr(family, name) for name in family.to_dict() if name != "class"})
+        own = Doubled(
+            **{name: getattr(family, name) for name in family.to_dict() if name != "class"}
+        )
         rows = rows_of(family, 0, 3)
         costs = own.costs(rows)
         x = rows_of(kl.LogWealth(), 1, 3)
@@ -203,8 +216,16 @@ def test_short_ways_to_write_costs_are_a_family_and_its_rows(seed, scale):
         (kl.contrib.LinearCosts(-data), kl.Rewards(), data),
         (kl.QuadraticCosts(data, scale), kl.Quadratic(scale), data),
         (kl.QuadraticCosts(data, np.full(T, scale)), kl.Quadratic(scale), data),
-        (kl.QuadraticCosts(data, weights), kl.contrib.WeightedQuadratic(), np.column_stack((data, weights))),
-        (kl.QuadraticCosts(data, 0.0), kl.contrib.WeightedQuadratic(), np.column_stack((data, np.zeros(T)))),
+        (
+            kl.QuadraticCosts(data, weights),
+            kl.contrib.WeightedQuadratic(),
+            np.column_stack((data, weights)),
+        ),
+        (
+            kl.QuadraticCosts(data, 0.0),
+            kl.contrib.WeightedQuadratic(),
+            np.column_stack((data, np.zeros(T))),
+        ),
         (kl.PinballCosts(data, prices, scale), kl.Pinball(prices, scale), data),
         (kl.LogWealthCosts(data), kl.LogWealth(), data),
         (kl.contrib.HingeCosts(data, labels), kl.contrib.Hinge(), signed),
@@ -241,7 +262,10 @@ def test_a_family_that_knows_one_row_alone_is_refused():
 
 
 @given(
-    mean=st.floats(-3.0, 3.0), spread=st.floats(0.1, 2.0), x=st.floats(-5.0, 5.0), short=st.floats(0.5, 9.0)
+    mean=st.floats(-3.0, 3.0),
+    spread=st.floats(0.1, 2.0),
+    x=st.floats(-5.0, 5.0),
+    short=st.floats(0.5, 9.0),
 )
 def test_pinball_expects_what_a_normal_demand_costs(mean, spread, x, short):
     family = kl.Pinball(short, 2.0)
@@ -253,7 +277,11 @@ def test_pinball_expects_what_a_normal_demand_costs(mean, spread, x, short):
     for a, b in ((low, x), (x, high)):
         demand = 0.5 * (b - a) * nodes + 0.5 * (a + b)
         density = np.exp(-0.5 * ((demand - mean) / spread) ** 2) / (spread * np.sqrt(2.0 * np.pi))
-        total += 0.5 * (b - a) * (weights * density * family.value(demand[:, None], np.array([x]))).sum()
+        total += (
+            0.5
+            * (b - a)
+            * (weights * density * family.value(demand[:, None], np.array([x]))).sum()
+        )
     moments = np.array([mean, mean**2 + spread**2])
     assert family.expected(moments, np.array([x])) == pytest.approx(total, rel=1e-9, abs=1e-9)
 
@@ -309,11 +337,21 @@ def test_movement_costs_by_hand():
     assert kl.L2Movement([1.0, 3.0, 9.0]).paid(x).tolist() == [0.0, 15.0, 0.0]
     assert kl.L1Movement().paid(x).tolist() == [0.0, 7.0, 0.0]
     assert kl.TVMovement().paid(x).tolist() == [0.0, 3.5, 0.0]
-    assert kl.contrib.WeightedL2Movement(1.0, scale=[4.0, 0.0]).paid(x).tolist() == [0.0, 6.0, 0.0]
-    assert kl.contrib.AsymmetricMovement(up=10.0, down=[1.0, 2.0]).paid(x).tolist() == [0.0, 38.0, 0.0]
+    assert kl.contrib.WeightedL2Movement(1.0, scale=[4.0, 0.0]).paid(x).tolist() == [
+        0.0,
+        6.0,
+        0.0,
+    ]
+    assert kl.contrib.AsymmetricMovement(up=10.0, down=[1.0, 2.0]).paid(x).tolist() == [
+        0.0,
+        38.0,
+        0.0,
+    ]
     assert kl.contrib.SwitchFee(5.0).paid(x).tolist() == [0.0, 5.0, 0.0]
     assert kl.contrib.SquaredMovement(2.0).paid(x).tolist() == [0.0, 25.0, 0.0]
-    assert kl.contrib.ImpactMovement(2.0, scale=[1e-9, 1.0]).paid(x) == pytest.approx([0.0, 16.0, 0.0])
+    assert kl.contrib.ImpactMovement(2.0, scale=[1e-9, 1.0]).paid(x) == pytest.approx(
+        [0.0, 16.0, 0.0]
+    )
     assert kl.contrib.MahalanobisMovement(A=[[1.0, 1.0], [1.0, 1.0]]).paid(x) == pytest.approx(
         [0.0, 1.0, 0.0]
     )
@@ -325,13 +363,17 @@ def test_shares_that_drift_pay_for_being_put_back():
     movement = kl.contrib.DriftedMovement(4.0, relatives=[[3.0, 1.0], [1.0, 3.0], [9.0, 1.0]])
     assert movement.paid(x).tolist() == [0.0, 1.0, 0.0]
     assert movement.paid(x, np.array([1.0, 0.0])).tolist() == [2.0, 1.0, 0.0]
-    assert evaluated(repr(movement)) == movement == kl.types.Movement.from_dict(movement.to_dict())
+    assert (
+        evaluated(repr(movement)) == movement == kl.types.Movement.from_dict(movement.to_dict())
+    )
     for first in (2, 3):  # piece by piece as all at once
         rest = movement.steps(x[first - 1 :], x[first - 2], first)
         np.testing.assert_allclose(rest, movement.steps(x, x[0])[first - 1 :], atol=1e-16)
 
 
-@pytest.mark.parametrize("make", [lambda d: kl.GD(d, 5.0), lambda d: kl.LastValue(d, family=kl.LogWealth())])
+@pytest.mark.parametrize(
+    "make", [lambda d: kl.GD(d, 5.0), lambda d: kl.LastValue(d, family=kl.LogWealth())]
+)
 def test_a_run_charges_drift_as_a_replay_does(make):
     relatives = np.exp(np.random.default_rng(0).normal(0.0, 0.05, (40, 3)))
     trace = kl.run(
@@ -401,7 +443,9 @@ class Growing(kl.types.Schedule):
 
 
 def test_a_schedule_that_observes_gradients_is_adaptive_whoever_wrote_it():
-    assert [sigma.adaptive for sigma in SCHEDULES] == [isinstance(sigma, kl.ScaleFree) for sigma in SCHEDULES]
+    assert [sigma.adaptive for sigma in SCHEDULES] == [
+        isinstance(sigma, kl.ScaleFree) for sigma in SCHEDULES
+    ]
     g = np.array([[3.0], [-1.0], [0.5]])
     trace = kl.run(kl.GD(kl.Box(-1.0, 1.0), Growing()), g)
     assert trace.diagnose().greedy_bound == pytest.approx([3.0 / 10.0, 1.0 / 11.0, 0.5 / 11.25])
@@ -412,7 +456,12 @@ def test_values_of_a_schedule():
     assert kl.GD(kl.L2Ball(1), 2).sigma == kl.Constant(2.0)
 
 
-SHORT = {"l2": kl.L2Movement(), "l1": kl.L1Movement(), "tv": kl.TVMovement(), "fee": kl.contrib.SwitchFee()}
+SHORT = {
+    "l2": kl.L2Movement(),
+    "l1": kl.L1Movement(),
+    "tv": kl.TVMovement(),
+    "fee": kl.contrib.SwitchFee(),
+}
 SHORT |= {"squared": kl.contrib.SquaredMovement(), "impact": kl.contrib.ImpactMovement()}
 FRONTS = {
     "run": lambda movement: kl.run(kl.GD(kl.Simplex(5), 1.0), np.eye(5), movement=movement, engine="step").movement,
@@ -445,7 +494,9 @@ def test_a_short_name_works_wherever_a_movement_does(front):
         if not refused and not (movement.degree > 1.0 and front == "SAder"):
             assert make(name) == make(movement)
     words = "'l2', 'l1', 'tv', 'squared', 'impact', 'fee'"
-    with pytest.raises(ValueError, match=f"movement must be a Movement or one of {words}.*, got 'l3'."):
+    with pytest.raises(
+        ValueError, match=f"movement must be a Movement or one of {words}.*, got 'l3'."
+    ):
         make("l3")
 
 

@@ -48,7 +48,9 @@ def draw_outlook(seed: int) -> tuple[Outlook, float]:
     spreads = rng.exponential(size=len(ENDS))
     spreads[rng.integers(1, len(ENDS) + 1) :] = -1.0
     forecasts = rng.uniform(1.0, 6.0, len(ENDS))
-    known = Outlook(forecasts, spreads, int(rng.integers(1, 10)), *rng.exponential(2.0, size=4), high=7.0)
+    known = Outlook(
+        forecasts, spreads, int(rng.integers(1, 10)), *rng.exponential(2.0, size=4), high=7.0
+    )
     return known, rng.uniform(0.0, 7.0)
 
 
@@ -79,7 +81,9 @@ def test_one_more_unit_never_costs_less_at_a_higher_level(seed, levels):
 
 def test_a_plan_of_one_round_is_the_quantile_if_moving_is_free():
     spreads = np.full(len(ENDS), 0.5)
-    known = Outlook(np.full(len(ENDS), 4.0), spreads, 1, rise=0.0, fall=0.0, short=4.0, excess=1.0, high=9.0)
+    known = Outlook(
+        np.full(len(ENDS), 4.0), spreads, 1, rise=0.0, fall=0.0, short=4.0, excess=1.0, high=9.0
+    )
     # Of a normal number 80 % are at most 0.8416 standard deviations above the mean; bins are an eighth wide.
     assert known.find_level(1.0) == pytest.approx(4.0 + 0.5 * 0.8416, abs=0.005)
 
@@ -140,12 +144,16 @@ def test_a_leader_keeps_what_its_experts_know_once():
 def test_auto_plans_for_demand_on_boxes_alone():
     def count(domain, movement, costs):
         return sum(
-            isinstance(expert, kl.contrib.Planning) for expert in kl.auto(domain, movement, costs).experts
+            isinstance(expert, kl.contrib.Planning)
+            for expert in kl.auto(domain, movement, costs).experts
         )
 
     assert count(BOX, "l1", COSTS) == 4
     assert (
-        count(BOX, "l2", COSTS) == count(BOX, "l1", kl.Quadratic()) == count(kl.Simplex(3), "tv", COSTS) == 0
+        count(BOX, "l2", COSTS)
+        == count(BOX, "l1", kl.Quadratic())
+        == count(kl.Simplex(3), "tv", COSTS)
+        == 0
     )
     last = kl.auto(BOX, "l1", COSTS, period=(1440, 10080)).experts[-1]
     assert isinstance(last, kl.contrib.Planning)
@@ -184,5 +192,7 @@ def test_bad_arguments_are_refused(make, complaint):
 def test_a_state_of_another_learner_is_refused():
     state = PLANNING.init()
     state.regression[codes.PLAN_ROWS] = 12.0
-    with pytest.raises(InvalidInput, match="regression must come from a trace or agent of this learner"):
+    with pytest.raises(
+        InvalidInput, match="regression must come from a trace or agent of this learner"
+    ):
         PLANNING.check_state(state)

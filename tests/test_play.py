@@ -105,7 +105,9 @@ class TestTrace:
         t = trace
         assert t.totals.cost == pytest.approx(t.hitting.sum() + t.switching.sum())
         assert t.switching[0] == 0.0
-        np.testing.assert_allclose(t.switching[1:], np.linalg.norm(np.diff(t.x, axis=0), axis=1), atol=1e-14)
+        np.testing.assert_allclose(
+            t.switching[1:], np.linalg.norm(np.diff(t.x, axis=0), axis=1), atol=1e-14
+        )
 
     def test_first_round_pays_only_for_leaving_a_given_x0(self):
         learner, g = kl.GD(kl.L2Ball(2), 1.0), np.ones((3, 2))
@@ -121,17 +123,24 @@ class TestTrace:
     def test_says_what_was_not_recorded(self):
         lean = kl.run(kl.GD(kl.L2Ball(1), 1.0), np.ones((3, 1)), engine="step", record="totals")
         with pytest.raises(
-            AttributeError, match=r"Trace\.hitting needs record='costs', got record='totals'; run it again so"
+            AttributeError,
+            match=r"Trace\.hitting needs record='costs', got record='totals'; run it again so",
         ):
             lean.to_frame()
-        with pytest.raises(AttributeError, match=r"Trace\.x needs record='actions', got record='totals'"):
+        with pytest.raises(
+            AttributeError, match=r"Trace\.x needs record='actions', got record='totals'"
+        ):
             _ = lean.x
 
     @pytest.mark.parametrize("record", ["actions", "costs", "totals"])
     def test_saves_and_loads(self, record, tmp_path):
         g = gradients(1, 50, 3)
         trace = kl.run(
-            kl.GD(kl.Simplex(3), kl.Sqrt(2)), g, record=record, movement=kl.L1Movement(3.0), x0=np.zeros(3)
+            kl.GD(kl.Simplex(3), kl.Sqrt(2)),
+            g,
+            record=record,
+            movement=kl.L1Movement(3.0),
+            x0=np.zeros(3),
         )
         trace.save(tmp_path / "trace.npz")
         back = kl.types.Trace.load(tmp_path / "trace.npz")
@@ -165,15 +174,23 @@ class TestRegret:
 
     @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
     @pytest.mark.parametrize("u", [np.zeros(3), 0.5 * np.ones(3)], ids=["zeros", "halves"])
-    def test_costs_and_comparators_that_are_not_finite_are_refused_where_they_stand(self, u, value):
+    def test_costs_and_comparators_that_are_not_finite_are_refused_where_they_stand(
+        self, u, value
+    ):
         trace = kl.run(kl.GD(kl.L2Ball(3), 1.0), np.ones((4, 3)))
         spoilt = np.ones((4, 3))
         spoilt[2, 1] = value
-        with pytest.raises(ValueError, match=re.escape(f"g[2, 1] must be a finite number, got {value}.")):
+        with pytest.raises(
+            ValueError, match=re.escape(f"g[2, 1] must be a finite number, got {value}.")
+        ):
             kl.regret(trace, u, costs=spoilt)
-        with pytest.raises(ValueError, match=re.escape(f"u[2, 1] must be a finite number, got {value}.")):
+        with pytest.raises(
+            ValueError, match=re.escape(f"u[2, 1] must be a finite number, got {value}.")
+        ):
             kl.regret(trace, spoilt)
-        with pytest.raises(ValueError, match=re.escape(f"u[1] must be a finite number, got {value}.")):
+        with pytest.raises(
+            ValueError, match=re.escape(f"u[1] must be a finite number, got {value}.")
+        ):
             kl.regret(trace, spoilt[2])
 
     def test_an_optimum_is_a_comparator_as_its_points_are(self):
@@ -192,7 +209,9 @@ class TestRegret:
     def test_totals_only_give_totals_only(self):
         g = gradients(1, 40, 3)
         learner = kl.GD(kl.L2Ball(3), 1.0)
-        lean, full = (kl.regret(kl.run(learner, g, record=r), np.zeros(3)) for r in ("totals", "actions"))
+        lean, full = (
+            kl.regret(kl.run(learner, g, record=r), np.zeros(3)) for r in ("totals", "actions")
+        )
         assert lean.curves is None
         assert lean.total == pytest.approx(full.total)
 
@@ -201,7 +220,9 @@ class TestRunMany:
     def test_many_learners_on_one_sequence(self):
         g = gradients(0, 200, 5)
         learners = [kl.KLazyGD(kl.L2Ball(5), kl.Sqrt(8), k=k) for k in (1, 5, 50)]
-        for learner, trace in zip(learners, kl.run_many(learners, g, record="costs"), strict=True):
+        for learner, trace in zip(
+            learners, kl.run_many(learners, g, record="costs"), strict=True
+        ):
             alone = kl.run(learner, g, record="costs")
             assert trace.learner == repr(learner)
             assert np.array_equal(trace.hitting, alone.hitting)
@@ -234,7 +255,8 @@ class TestRunMany:
         ):
             kl.run_many([learner], [g, g])
         with pytest.raises(
-            ValueError, match=r"learners or costs must be a list. Use run for one learner and one sequence."
+            ValueError,
+            match=r"learners or costs must be a list. Use run for one learner and one sequence.",
         ):
             kl.run_many(learner, g)
 
@@ -270,7 +292,9 @@ def test_costs_without_a_finite_value_stop_the_run_at_their_round():
             ValueError,
             match=r"Costs must be finite on the set, but LogWealthCosts\(T=3, dim=2\) are not at x_2, in round 2.",
         ):
-            kl.run(kl.GD(kl.Box([-1, -1], [-0.5, 1]), 0.1, start=[-0.5, 1.0]), costs, engine=engine)
+            kl.run(
+                kl.GD(kl.Box([-1, -1], [-0.5, 1]), 0.1, start=[-0.5, 1.0]), costs, engine=engine
+            )
 
 
 def make_frames():
@@ -282,7 +306,9 @@ def make_frames():
 
 
 @pytest.mark.parametrize("kind", ["pandas", "polars"])
-@pytest.mark.parametrize("domain", [kl.Simplex(3), kl.Box([0.0] * 3, [9.0] * 3)], ids=["areas", "lines"])
+@pytest.mark.parametrize(
+    "domain", [kl.Simplex(3), kl.Box([0.0] * 3, [9.0] * 3)], ids=["areas", "lines"]
+)
 def test_the_columns_of_a_frame_keep_their_names(kind, domain, tmp_path):
     frame = make_frames()[kind]
     costs = kl.QuadraticCosts(frame)
@@ -365,11 +391,15 @@ def test_whoever_waits_for_a_kernel_is_told_so_once_on_a_terminal_and_nobody_in_
     assert words not in read_terminal(command, second)
 
 
-def test_ctrl_c_ends_a_call_while_it_compiles_or_waits_for_threads_and_the_next_one_works(tmp_path):
+def test_ctrl_c_ends_a_call_while_it_compiles_or_waits_for_threads_and_the_next_one_works(
+    tmp_path,
+):
     script = f"COMPILING = {COMPILING!r}\n{INTERRUPTED}"
     environment = os.environ | {"KLAZY_CACHE_DIR": str(tmp_path)}
     command = [sys.executable, "-c", script]
     ended = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60)
     first, cost, last = ended.stdout.split()
     assert (first, last, ended.stderr) == ("stopped", "stopped", "")
-    assert float(cost) == pytest.approx(kl.run(kl.GD(kl.L2Ball(3), 2.0), np.ones((20_000, 3))).totals.cost)
+    assert float(cost) == pytest.approx(
+        kl.run(kl.GD(kl.L2Ball(3), 2.0), np.ones((20_000, 3))).totals.cost
+    )

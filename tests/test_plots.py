@@ -37,7 +37,9 @@ def noise(seed, T, d):
 
 
 def ensemble(n, domain):
-    return kl.SAder([kl.GD(domain, sigma) for sigma in np.geomspace(0.5, 50.0, n)], prior="uniform")
+    return kl.SAder(
+        [kl.GD(domain, sigma) for sigma in np.geomspace(0.5, 50.0, n)], prior="uniform"
+    )
 
 
 def areas(ax):
@@ -78,7 +80,9 @@ class TestPlot:
 
     def test_says_what_was_not_recorded(self):
         lean = kl.run(kl.GD(kl.L2Ball(1), 1.0), np.ones((3, 1)), record="totals", engine="step")
-        with pytest.raises(AttributeError, match=r"Trace\.hitting needs record='costs', got record='totals'"):
+        with pytest.raises(
+            AttributeError, match=r"Trace\.hitting needs record='costs', got record='totals'"
+        ):
             lean.plot()
 
     @pytest.mark.parametrize(("T", "d"), [(1, 1), (1, 14), (2, 8), (40, 7)])
@@ -141,7 +145,9 @@ class TestPlot:
 SHORT = lazy(kl.L2Ball(2), noise(0, 9, 2))
 LINE, CORNERS = np.arange(1.0, 6.0), np.array([[-5.0, -5.0], [5.0, 5.0]])
 LOOKS = show.choose_looks(["GD"])
-WALKS = pl.DataFrame({"date": np.arange(9).astype("datetime64[D]"), "a": 9.0 + np.arange(9), "b": 9.0})
+WALKS = pl.DataFrame(
+    {"date": np.arange(9).astype("datetime64[D]"), "a": 9.0 + np.arange(9), "b": 9.0}
+)
 FIGURES = {
     "Trace.plot": lambda: EXPERTS.plot(),
     "Regret.plot": lambda: kl.regret(SHORT, [0.0, 0.0]).plot(),
@@ -156,12 +162,18 @@ FIGURES = {
     "Backtest.plot": lambda: kl.portfolio.backtest(prices=WALKS, learners={}).plot("drawdown"),
     "step_picture": lambda: step_picture(kl.GD(kl.L2Ball(2), 1.0), noise(0, 9, 2), 5),
     "draw_bars": lambda: show.draw_bars({"one": {"GD": 1.0}}, "cost"),
-    "draw_certificate": lambda: show.draw_certificate(LINE, LINE, LINE, dict.fromkeys("abc", LINE)),
+    "draw_certificate": lambda: show.draw_certificate(
+        LINE, LINE, LINE, dict.fromkeys("abc", LINE)
+    ),
     "draw_curves": lambda: show.draw_curves({"GD": LINE}, "cost"),
     "draw_cumulative": lambda: show.draw_cumulative(LINE, {"GD": LINE}, LOOKS, "row", "paid"),
-    "draw_periods": lambda: show.draw_periods(["a", "b"], {"GD": LINE[:2]}, LOOKS, "month", "cost"),
+    "draw_periods": lambda: show.draw_periods(
+        ["a", "b"], {"GD": LINE[:2]}, LOOKS, "month", "cost"
+    ),
     "draw_prices": lambda: show.draw_prices(LINE, {"cost": {"GD": LINE}}, ["GD"] * 5, LOOKS),
-    "draw_decisions": lambda: show.draw_decisions(LINE, {"GD": noise(0, 5, 2)}, ["a", "b"], shares=False),
+    "draw_decisions": lambda: show.draw_decisions(
+        LINE, {"GD": noise(0, 5, 2)}, ["a", "b"], shares=False
+    ),
     "draw_run": lambda: show.draw_run(LINE, LINE),
     "draw_greedy_and_lazy": lambda: two_steps(),
     "draw_heat": lambda: show.draw_heat(
@@ -171,7 +183,9 @@ FIGURES = {
         1.0 + noise(0, 3, 2) ** 2, ["GD", "auto"], ["a", "a", "b"], "ratio"
     ),
     "draw_movement": lambda: show.draw_movement(LINE, LINE, {"greedy": LINE}),
-    "draw_panels": lambda: show.draw_panels({"one": show.Lines(LINE, {"GD": LINE}, {}, {}, {})}, "k", "cost"),
+    "draw_panels": lambda: show.draw_panels(
+        {"one": show.Lines(LINE, {"GD": LINE}, {}, {}, {})}, "k", "cost"
+    ),
     "draw_pareto": lambda: show.draw_pareto({"GD": 1.0}, {"GD": 2.0}),
     "draw_experts": lambda: show.draw_experts([4.0, 2.0], [8, 4], np.array([0.3, 0.7]), 11),
     "draw_phases": lambda: show.draw_phases(2, 5),
@@ -181,7 +195,9 @@ FIGURES = {
         {"GD": (2.0, 1.5, 3.0), "auto": (0.9, 0.8, 1.0)}, "ratio", ["auto"]
     ),
     "draw_sequence": lambda: show.draw_sequence(np.ones(4), np.ones(4)),
-    "draw_shares": lambda: show.draw_shares(LINE, np.full((5, 9), 1.0 / 9.0), list("abcdefghi"), "all"),
+    "draw_shares": lambda: show.draw_shares(
+        LINE, np.full((5, 9), 1.0 / 9.0), list("abcdefghi"), "all"
+    ),
     "draw_snapshots": lambda: show.draw_snapshots(outline(kl.L1Ball(2)), {"GD": noise(0, 3, 2)}),
     "draw_step": lambda: show.draw_step(
         outline(kl.L2Ball(2)), noise(0, 4, 2), LINE[:2], LINE[2:4], LINE[:0, None], CORNERS
@@ -196,7 +212,9 @@ def drawing():
     """The public functions and methods of klazy that say they return a figure, by name."""
     for about in pkgutil.walk_packages(kl.__path__, "klazy."):
         for holder in (module := importlib.import_module(about.name), *vars(module).values()):
-            if holder is module or (inspect.isclass(holder) and holder.__module__ == module.__name__):
+            if holder is module or (
+                inspect.isclass(holder) and holder.__module__ == module.__name__
+            ):
                 for name, member in vars(holder).items():
                     told = (
                         inspect.isfunction(member)
@@ -232,7 +250,10 @@ def test_no_source_imports_pyplot_or_shows_a_figure():
             continue
         for node in ast.walk(ast.parse(source)):
             if isinstance(node, ast.Import | ast.ImportFrom):
-                named = [getattr(node, "module", None) or "", *(alias.name for alias in node.names)]
+                named = [
+                    getattr(node, "module", None) or "",
+                    *(alias.name for alias in node.names),
+                ]
                 assert not any("pyplot" in name or "pylab" in name for name in named), file
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
                 assert node.func.attr != "show" or node.args, (file, node.lineno)
@@ -261,7 +282,8 @@ def test_regret_is_drawn_up_to_its_numbers_and_only_where_it_was_kept():
     found = kl.regret(SHORT, [0.1, 0.2])
     drawn = curves(found.plot().axes[0])
     assert {name: line[-1].tolist() for name, line in drawn.items()} == {
-        name: [9.0, pytest.approx(getattr(found, name))] for name in ("dynamic", "switching", "total")
+        name: [9.0, pytest.approx(getattr(found, name))]
+        for name in ("dynamic", "switching", "total")
     }
     lean = kl.run(kl.GD(kl.L2Ball(2), 1.0), noise(0, 9, 2), record="totals", engine="step")
     with pytest.raises(
@@ -300,25 +322,37 @@ class TestCertificate:
         T = np.arange(1.0, 50.0)
 
         def draw(regret, bound):
-            return show.draw_certificate(regret, regret + 1.0, bound, dict.fromkeys("abc", T)).axes[0]
+            return show.draw_certificate(
+                regret, regret + 1.0, bound, dict.fromkeys("abc", T)
+            ).axes[0]
 
         assert draw(T, 5.0 * T).get_yscale() == draw(-T, 5.0 * T).get_yscale() == "linear"
         ax = draw(-T, 200.0 * T)
         assert ax.get_yscale() == "symlog"
-        low, zero, high = ax.transData.transform([[1.0, -49.0], [1.0, 0.0], [1.0, 200.0 * 49.0]])[:, 1]
+        low, zero, high = ax.transData.transform([[1.0, -49.0], [1.0, 0.0], [1.0, 200.0 * 49.0]])[
+            :, 1
+        ]
         assert zero - low > 0.1 * (high - low)  # negative regret is there to be seen
 
     @pytest.mark.parametrize("rate", [1.0, -1.0])
     def test_the_names_of_the_terms_stand_where_no_curve_is(self, rate):
         T = np.arange(1.0, 50.0)
         made = show.draw_certificate(
-            T, T, T, {name: factor * rate * T for name, factor in zip("abc", (1.0, 2.0, 0.1), strict=True)}
+            T,
+            T,
+            T,
+            {
+                name: factor * rate * T
+                for name, factor in zip("abc", (1.0, 2.0, 0.1), strict=True)
+            },
         )
         made.draw_without_rendering()
         ax = made.axes[1]
         box = ax.get_legend().get_window_extent()  # pyright: ignore[reportOptionalMemberAccess]
         assert not any(
-            box.contains(*point) for curve in curves(ax).values() for point in ax.transData.transform(curve)
+            box.contains(*point)
+            for curve in curves(ax).values()
+            for point in ax.transData.transform(curve)
         )
 
     @pytest.mark.parametrize("T", [1, 2, 30])
@@ -333,7 +367,9 @@ class TestDiagnosis:
     @pytest.mark.parametrize("T", [1, 300, 2500])
     def test_the_dots_drawn_are_the_diagnosis(self, T):
         costs = stochastic(0, phases=1, length=T).costs
-        diagnosis = kl.run(kl.KLazyGD(kl.L2Ball(5), kl.Sqrt(6.0), k=65), costs, engine="step").diagnose()
+        diagnosis = kl.run(
+            kl.KLazyGD(kl.L2Ball(5), kl.Sqrt(6.0), k=65), costs, engine="step"
+        ).diagnose()
         (ax,) = diagnosis.plot().axes
         drawn, bounds = curves(ax), ("greedy", "stability", "variance")[: 1 if T == 1 else 3]
         assert set(drawn) == {"moved", *bounds} == set(legend(ax))
@@ -355,9 +391,9 @@ class TestDiagnosis:
     )
     def test_a_bound_that_is_nan_everywhere_is_not_drawn(self, learner, bounds):
         diagnosis = kl.run(learner, noise(0, 50, 2) + 1.0, engine="step").diagnose()
-        assert {name for name in legend(diagnosis.plot().axes[0]) if name not in ("moved", "stale")} == set(
-            bounds
-        )
+        assert {
+            name for name in legend(diagnosis.plot().axes[0]) if name not in ("moved", "stale")
+        } == set(bounds)
 
     def test_a_bound_in_every_second_round_is_seen(self):
         """With k=2 no two neighbours have one: a line without dots would be empty."""
@@ -385,7 +421,14 @@ class TestDiagnosis:
 
 CONE = "normal cone at $x_{t+1}$"
 SQUARE = kl.Box([-1.0, -1.0], [1.0, 0.5])
-DRAWABLE = [kl.L1Ball(2), kl.L2Ball(2), SQUARE, kl.L2Ball(2, 0.5, [3.0, -1.0]), kl.Simplex(2), TRIANGLE]
+DRAWABLE = [
+    kl.L1Ball(2),
+    kl.L2Ball(2),
+    SQUARE,
+    kl.L2Ball(2, 0.5, [3.0, -1.0]),
+    kl.Simplex(2),
+    TRIANGLE,
+]
 
 
 def named(ax):
@@ -398,7 +441,9 @@ def named(ax):
 def arrows(ax):
     """Where the arrows of the gradients begin and end, in order."""
     tails = np.vstack([part.XY for part in ax.collections])
-    return tails, tails + np.vstack([np.column_stack((part.U, part.V)) for part in ax.collections])
+    return tails, tails + np.vstack(
+        [np.column_stack((part.U, part.V)) for part in ax.collections]
+    )
 
 
 def within(fan, v):
@@ -409,7 +454,9 @@ def within(fan, v):
 
 def drawn_cone(ax):
     """Apex and fan of the cone that was drawn."""
-    corners = next(np.asarray(patch.get_xy()) for patch in ax.patches if patch.get_label() == CONE)
+    corners = next(
+        np.asarray(patch.get_xy()) for patch in ax.patches if patch.get_label() == CONE
+    )
     return corners[0], (corners[1:-1] - corners[0]) / np.linalg.norm(
         corners[1:-1] - corners[0], axis=1, keepdims=True
     )
@@ -443,10 +490,15 @@ class TestStepPicture:
         )  # the reach of rounding and of daqp
         steps = tails - heads  # g_s / sigma_t, all with one sigma
         np.testing.assert_allclose(
-            steps * (g[t - 1] @ g[t - 1]) / (steps[-1] @ g[t - 1]), g[tau - 1 : t], rtol=1e-9, atol=1e-9
+            steps * (g[t - 1] @ g[t - 1]) / (steps[-1] @ g[t - 1]),
+            g[tau - 1 : t],
+            rtol=1e-9,
+            atol=1e-9,
         )
         np.testing.assert_allclose(
-            np.vstack((points[r"x_\tau"], heads)), np.vstack((tails, points["y_{t+1}"])), atol=1e-12
+            np.vstack((points[r"x_\tau"], heads)),
+            np.vstack((tails, points["y_{t+1}"])),
+            atol=1e-12,
         )
         if np.linalg.norm(points["y_{t+1}"] - x[t]) > 1e-6:  # the projection binds
             np.testing.assert_array_equal(drawn_cone(ax)[0], x[t])
@@ -462,7 +514,9 @@ class TestStepPicture:
         ],
         ids=["k-lazy rotating", "k-lazy alternating", "lazy rotating", "box", "triangle"],
     )
-    def test_the_cone_drawn_at_a_vertex_contains_y_exactly_if_the_point_is_stale(self, learner, g):
+    def test_the_cone_drawn_at_a_vertex_contains_y_exactly_if_the_point_is_stale(
+        self, learner, g
+    ):
         g = g[:30]
         trace = kl.run(learner, g, engine="step")
         x, stale = np.vstack((trace.x, trace.state.x)), np.flatnonzero(trace.diagnose().stale) + 1
@@ -538,7 +592,8 @@ class TestStepPicture:
         assert np.ptp(near.get_xlim()) < 0.5 < 2.0 < np.ptp(sketch.get_xlim())
         (window,) = (np.asarray(line.get_xydata()) for line in sketch.lines)
         np.testing.assert_allclose(
-            (window.min(axis=0), window.max(axis=0)), np.transpose((near.get_xlim(), near.get_ylim()))
+            (window.min(axis=0), window.max(axis=0)),
+            np.transpose((near.get_xlim(), near.get_ylim())),
         )
         (whole,) = step_picture(kl.LazyGD(kl.L2Ball(2), 10.0), alternating().costs.data, 20).axes
         assert np.array([whole.get_xlim(), whole.get_ylim()])[:, 0].max() < -1.0
@@ -546,7 +601,9 @@ class TestStepPicture:
         assert (near.get_aspect(), whole.get_aspect()) == (1.0, 1.0)
 
     @pytest.mark.parametrize(
-        "domain", [*DRAWABLE, kl.Box([1.0, 1.0], [1.0, 1.0]), kl.Product([kl.Box(-1.0, 1.0)] * 2)], ids=repr
+        "domain",
+        [*DRAWABLE, kl.Box([1.0, 1.0], [1.0, 1.0]), kl.Product([kl.Box(-1.0, 1.0)] * 2)],
+        ids=repr,
     )
     @pytest.mark.parametrize(("scale", "t"), [(0.0, 1), (30.0, 4)])
     def test_draws_any_step_without_complaint(self, domain, scale, t):
@@ -622,7 +679,9 @@ class TestLook:
 
     @given(
         st.lists(
-            st.sampled_from([*LEARNERS, "SAder", "SAder-k", "comparator", "auto", "Decay(300)", "a", "b"]),
+            st.sampled_from(
+                [*LEARNERS, "SAder", "SAder-k", "comparator", "auto", "Decay(300)", "a", "b"]
+            ),
             unique=True,
         )
     )
@@ -633,24 +692,37 @@ class TestLook:
         if len(labels) <= 8:
             assert len({each["color"] for each in looks.values()}) == len(labels)
 
-    @given(st.permutations(LEARNERS), st.sets(st.sampled_from(["SAder", "comparator", "auto", "Decay(300)"])))
+    @given(
+        st.permutations(LEARNERS),
+        st.sets(st.sampled_from(["SAder", "comparator", "auto", "Decay(300)"])),
+    )
     def test_company_changes_no_ones_look(self, labels, company):
-        alone, together = show.choose_looks(labels), show.choose_looks([*labels, *sorted(company)])
+        alone, together = (
+            show.choose_looks(labels),
+            show.choose_looks([*labels, *sorted(company)]),
+        )
         assert {label: together[label] for label in labels} == alone
 
     def test_all_figures_give_one_learner_one_look(self):
         shown = paid(LEARNERS, 9)
         looks = show.choose_looks(LEARNERS)
-        drawn = [show.draw_curves(shown, "cost"), show.draw_lines(np.arange(1.0, 10.0), shown, "k", "cost")]
+        drawn = [
+            show.draw_curves(shown, "cost"),
+            show.draw_lines(np.arange(1.0, 10.0), shown, "k", "cost"),
+        ]
         drawn.append(
-            show.draw_snapshots(outline(kl.L2Ball(2)), {label: noise(0, 3, 2) for label in LEARNERS})
+            show.draw_snapshots(
+                outline(kl.L2Ball(2)), {label: noise(0, 3, 2) for label in LEARNERS}
+            )
         )
         for made in drawn:
             for line in made.axes[0].lines[: len(LEARNERS)]:
                 assert {"color": line.get_color(), "marker": line.get_marker()} == looks[
                     str(line.get_label())
                 ]
-        columns = show.draw_bars({"group": dict.fromkeys(LEARNERS, 1.0)}, "cost").axes[0].containers
+        columns = (
+            show.draw_bars({"group": dict.fromkeys(LEARNERS, 1.0)}, "cost").axes[0].containers
+        )
         assert [bar[0].get_facecolor() for bar in columns] == [
             to_rgba(looks[label]["color"]) for label in LEARNERS
         ]
@@ -679,16 +751,21 @@ class TestCurves:
         assert {tick.get_text() for tick in ticks} >= {"0", "20", "60"}
 
     def test_markers_are_even_and_beside_those_of_other_curves(self):
-        lines = show.draw_curves(dict.fromkeys(LEARNERS, np.arange(60000.0)), "cost").axes[0].lines
+        lines = (
+            show.draw_curves(dict.fromkeys(LEARNERS, np.arange(60000.0)), "cost").axes[0].lines
+        )
         places = [marks(line)[:, 0] for line in lines]
         for place in places:
             assert len(place) == 12
-            np.testing.assert_allclose(np.diff(place), 5000.0, atol=151.0)  # the rounds drawn are 150 apart
+            np.testing.assert_allclose(
+                np.diff(place), 5000.0, atol=151.0
+            )  # the rounds drawn are 150 apart
         assert np.diff(np.sort(np.concatenate(places))).min() > 500.0
 
     def test_a_long_run_is_a_small_file(self):
         assert (
-            len(saved(show.draw_curves(paid([*LEARNERS, "auto", "SAder"], 60000), "cost"), "svg")) < 150_000
+            len(saved(show.draw_curves(paid([*LEARNERS, "auto", "SAder"], 60000), "cost"), "svg"))
+            < 150_000
         )
 
 
@@ -720,22 +797,37 @@ class TestSweep:
         x = self.x[:400]
         for log, place in (("", x), ("x", np.log(x))):
             at = (
-                marks(show.draw_lines(x, {"GD": x}, "k", "cost", log=log).axes[0].lines[0])[:, 0].astype(int)
+                marks(show.draw_lines(x, {"GD": x}, "k", "cost", log=log).axes[0].lines[0])[
+                    :, 0
+                ].astype(int)
                 - 1
             )
             assert np.diff(place[at], prepend=place[0]).max() < 0.15 * np.ptp(place)
-            assert len(at) in ((12,) if not log else (10, 11, 12))  # near k = 1 the axis has wide gaps
+            assert len(at) in (
+                (12,) if not log else (10, 11, 12)
+            )  # near k = 1 the axis has wide gaps
 
     def test_a_dense_line_has_no_markers(self):
-        assert show.draw_lines(self.x, {"GD": self.x}, "k", "cost").axes[0].lines[0].get_markevery() == []
+        assert (
+            show.draw_lines(self.x, {"GD": self.x}, "k", "cost").axes[0].lines[0].get_markevery()
+            == []
+        )
 
     def test_few_values_are_all_marked_and_those_of_nan_left_out(self):
         line = np.array([1.0, np.nan, 3.0, 2.0])
-        (drawn,) = show.draw_lines(np.array([0.0, 1.0, 2.0, 4.0]), {"GD": line}, "k", "cost").axes[0].lines
+        (drawn,) = (
+            show.draw_lines(np.array([0.0, 1.0, 2.0, 4.0]), {"GD": line}, "k", "cost")
+            .axes[0]
+            .lines
+        )
         assert marks(drawn)[:, 0].tolist() == [0.0, 2.0, 4.0]
         saved(
             show.draw_lines(
-                np.array([0.0, 1.0, 2.0, 4.0]), {"GD": line, "none": line * np.nan}, "k", "cost", log="xy"
+                np.array([0.0, 1.0, 2.0, 4.0]),
+                {"GD": line, "none": line * np.nan},
+                "k",
+                "cost",
+                log="xy",
             )
         )
 
@@ -755,41 +847,69 @@ class TestSweep:
         looks = show.choose_looks(["k=5", "auto", "GD", "LazyGD"])
         assert names(made) == ["k=5", "auto", "GD", "LazyGD"]
         (band,) = ax.collections
-        assert np.asarray(band.get_paths()[0].get_extents().extents).tolist() == [1.0, 1.0, 20.0, 60.0]
+        assert np.asarray(band.get_paths()[0].get_extents().extents).tolist() == [
+            1.0,
+            1.0,
+            20.0,
+            60.0,
+        ]
         assert np.array_equal(band.get_facecolor(), [to_rgba(looks["auto"]["color"], 0.2)])
-        levels = [line for line in ax.lines if line.get_linestyle() != "-" and line.get_marker() == "None"]
+        levels = [
+            line
+            for line in ax.lines
+            if line.get_linestyle() != "-" and line.get_marker() == "None"
+        ]
         assert [float(np.asarray(line.get_ydata())[0]) for line in levels] == [7.0, 9.0, 1.0]
         assert len({line.get_linestyle() for line in levels}) == 3
         marked = [line for line in ax.lines if line.get_linestyle() == "None"]
-        assert [np.asarray(line.get_xydata()).tolist() for line in marked] == [[[3.0, 3.0]], [[15.0, 30.0]]]
-        assert [line.get_marker() for line in marked] == [looks["k=5"]["marker"], looks["auto"]["marker"]]
+        assert [np.asarray(line.get_xydata()).tolist() for line in marked] == [
+            [[3.0, 3.0]],
+            [[15.0, 30.0]],
+        ]
+        assert [line.get_marker() for line in marked] == [
+            looks["k=5"]["marker"],
+            looks["auto"]["marker"],
+        ]
         assert [text.get_text() for text in ax.texts] == ["3", "15"]
 
-    @given(st.lists(st.tuples(st.floats(1.0, 20.0), st.floats(0.0, 20.0)), min_size=1, max_size=6))
+    @given(
+        st.lists(st.tuples(st.floats(1.0, 20.0), st.floats(0.0, 20.0)), min_size=1, max_size=6)
+    )
     @example([(10.0, 10.0)] * 6)
     @settings(max_examples=20, deadline=None)
     def test_no_number_lies_on_another_or_on_a_mark(self, points):
         labels = "abcdef"[: len(points)]
         x = np.linspace(1.0, 20.0, 5)
         made = show.draw_lines(
-            x, dict.fromkeys(labels, x), "k", "cost", marked=dict(zip(labels, points, strict=True))
+            x,
+            dict.fromkeys(labels, x),
+            "k",
+            "cost",
+            marked=dict(zip(labels, points, strict=True)),
         )
         (ax,) = made.axes
         offsets = np.array(
             [np.array(text.xyann) for text in ax.texts if isinstance(text, Annotation)]
         ).reshape(-1, 2)
-        at = np.array([text.xy for text in ax.texts if isinstance(text, Annotation)]).reshape(-1, 2)
+        at = np.array([text.xy for text in ax.texts if isinstance(text, Annotation)]).reshape(
+            -1, 2
+        )
         where, all_marks = (
             ax.transData.transform(at) * 0.36 + offsets,
             ax.transData.transform(points) * 0.36,
         )  # 72 / 200
         apart = np.abs(where[:, None] - np.vstack((where, all_marks))[None]) / [18.0, 7.0]
         apart[np.arange(len(where)), np.arange(len(where))] = 1.0
-        assert apart.max(axis=2).min(initial=1.0) > 0.9  # the axes are laid out a little smaller after all
+        assert (
+            apart.max(axis=2).min(initial=1.0) > 0.9
+        )  # the axes are laid out a little smaller after all
 
 
 class TestBars:
-    groups: ClassVar = {"stochastic": {"GD": 2.0, "k=65": -1.5}, "corrupted": {"k=65": 12345.6, "auto": 0.25}}
+    groups: ClassVar = {
+        "stochastic": {"GD": 2.0, "k=65": -1.5},
+        "corrupted": {"k=65": 12345.6, "auto": 0.25},
+    }
 
     def test_every_bar_stands_in_its_group_with_its_value(self):
         made = show.draw_bars(self.groups, "regret")
@@ -808,19 +928,27 @@ class TestBars:
         assert len({bar[0].get_hatch() for bar in ax.containers}) == 3
 
     def test_bars_do_not_overlap(self):
-        (ax,) = show.draw_bars({name: dict.fromkeys(LEARNERS, 1.0) for name in "abc"}, "cost").axes
+        (ax,) = show.draw_bars(
+            {name: dict.fromkeys(LEARNERS, 1.0) for name in "abc"}, "cost"
+        ).axes
         sides = sorted(
-            (part.get_x(), part.get_x() + part.get_width()) for bar in ax.containers for part in bar
+            (part.get_x(), part.get_x() + part.get_width())
+            for bar in ax.containers
+            for part in bar
         )
         assert all(right <= left for (_, right), (left, _) in pairwise(sides))
 
     @pytest.mark.parametrize(("count", "written"), [(12, 12), (13, 0)])
     def test_values_are_written_on_up_to_twelve_bars(self, count, written):
-        (ax,) = show.draw_bars({f"group {i}": {"GD": float(i)} for i in range(count)}, "cost").axes
+        (ax,) = show.draw_bars(
+            {f"group {i}": {"GD": float(i)} for i in range(count)}, "cost"
+        ).axes
         assert len(ax.texts) == written
 
     def test_an_interval_goes_from_end_to_end_even_if_the_value_lies_outside(self):
-        (ax,) = show.draw_bars({"a": {"GD": 5.0, "auto": 1.0}}, "cost", {"a": {"GD": (6.0, 8.0)}}).axes
+        (ax,) = show.draw_bars(
+            {"a": {"GD": 5.0, "auto": 1.0}}, "cost", {"a": {"GD": (6.0, 8.0)}}
+        ).axes
         (interval,) = (part.get_paths()[0].get_extents() for part in ax.collections)
         assert (interval.y0, interval.y1) == (6.0, 8.0)
         number = next(text for text in ax.texts if text.get_text() == "5")
@@ -917,12 +1045,18 @@ class TestTimelines:
             anchors = curves(ax)["anchor, from which the step starts"]
             states = list(
                 accumulate(
-                    g, kl.KLazyGD(domain, 1.0, k=slack).step, initial=kl.KLazyGD(domain, 1.0, k=slack).init()
+                    g,
+                    kl.KLazyGD(domain, 1.0, k=slack).step,
+                    initial=kl.KLazyGD(domain, 1.0, k=slack).init(),
                 )
             )
             bars = [part for part in ax.patches if isinstance(part, Rectangle)]
-            for t, (bar, anchor, state) in enumerate(zip(bars, anchors, states[1:], strict=True), 1):
-                covered = [s for s in range(1, T + 1) if bar.get_x() < s < bar.get_x() + bar.get_width()]
+            for t, (bar, anchor, state) in enumerate(
+                zip(bars, anchors, states[1:], strict=True), 1
+            ):
+                covered = [
+                    s for s in range(1, T + 1) if bar.get_x() < s < bar.get_x() + bar.get_width()
+                ]
                 assert covered == (np.flatnonzero(state.g_sum) + 1).tolist()
                 assert anchor.tolist() == [covered[0], t]
                 assert np.array_equal(state.anchor, states[covered[0] - 1].x)
@@ -944,11 +1078,20 @@ class TestTimelines:
         made = show.draw_wave(g, y, x, u, 4)
         (ax,) = made.axes
         drawn = curves(ax)
-        wanted = {"gradient $g_t$": g, "comparator $u_t$": u, "unconstrained $y_t$": y, "played $x_t$": x}
+        wanted = {
+            "gradient $g_t$": g,
+            "comparator $u_t$": u,
+            "unconstrained $y_t$": y,
+            "played $x_t$": x,
+        }
         assert {*wanted, "the set"} == set(names(made))
         for name, values in wanted.items():
             assert np.array_equal(drawn[name], np.column_stack((np.arange(1, 17), values)))
-        ends = [float(np.asarray(line.get_xdata())[0]) for line in ax.lines if line.get_linestyle() == "--"]
+        ends = [
+            float(np.asarray(line.get_xdata())[0])
+            for line in ax.lines
+            if line.get_linestyle() == "--"
+        ]
         assert ends == [4.5, 8.5, 12.5, 16.5]
         assert len({str(line.get_marker()) for line in ax.lines[:4]}) == 4
 
@@ -963,7 +1106,10 @@ def two_steps():
         eager = start[2] - g[1]
         greedy[title] = np.vstack((start, eager, domain.project(eager)))
         lazy[title] = np.vstack((start, held, domain.project(held)))
-        outlines[title], cones[title] = outline(domain), normal_cone(domain, start[2], y - start[2])
+        outlines[title], cones[title] = (
+            outline(domain),
+            normal_cone(domain, start[2], y - start[2]),
+        )
     return show.draw_greedy_and_lazy(outlines, greedy, lazy, cones)
 
 
@@ -973,7 +1119,10 @@ class TestGreedyAndLazy:
         saved(made)
         assert [ax.get_title() for ax in made.axes] == ["l1", "l2"]
         moved = [
-            [np.linalg.norm(np.diff(curves(ax)[f"{rule} moved"], axis=0)) for rule in ("greedy", "lazy")]
+            [
+                np.linalg.norm(np.diff(curves(ax)[f"{rule} moved"], axis=0))
+                for rule in ("greedy", "lazy")
+            ]
             for ax in made.axes
         ]
         assert moved[0][1] == 0.0 < moved[0][0]
@@ -1004,7 +1153,9 @@ class TestGreedyAndLazy:
     def test_gradients_are_drawn_to_scale(self):
         for ax in two_steps().axes:
             tails, heads = arrows(ax)
-            np.testing.assert_allclose(tails - heads, [[-1.2, -0.25], [0.1, -0.6], [0.1, -0.6]], atol=1e-12)
+            np.testing.assert_allclose(
+                tails - heads, [[-1.2, -0.25], [0.1, -0.6], [0.1, -0.6]], atol=1e-12
+            )
 
 
 class TestExperts:
@@ -1046,4 +1197,7 @@ def test_contenders_that_pay_the_same_push_nobody_off_the_picture():
     named = [text.get_text() for text in ax.get_legend().get_texts()]
     assert named == ["a", "b", "c", "d", "e", "optimum in hindsight"]
     assert ax.get_title() == "farther away: f"
-    assert show.draw_pareto(dict.fromkeys("ab", 1.0), dict.fromkeys("ab", 2.0)).axes[0].get_title() == ""
+    assert (
+        show.draw_pareto(dict.fromkeys("ab", 1.0), dict.fromkeys("ab", 2.0)).axes[0].get_title()
+        == ""
+    )

@@ -33,11 +33,18 @@ def draw_prices(seed: int, T: int = 60, d: int = 4) -> pd.DataFrame:
     values[: rng.integers(1, T // 2), 0] = np.nan
     values[rng.integers(T // 2, T - 1) :, 1] = np.nan
     values[rng.integers(T) :, 2][: rng.integers(1, 9)] = np.nan
-    return pd.DataFrame(values, index=pd.bdate_range("2020-01-01", periods=T), columns=list("ABCD")[:d])
+    return pd.DataFrame(
+        values, index=pd.bdate_range("2020-01-01", periods=T), columns=list("ABCD")[:d]
+    )
 
 
 def account_by_hand(
-    prices: pd.DataFrame, weights: pd.DataFrame, cost: Any = 0.0, impact=0.0, fee=0.0, interest=1.0
+    prices: pd.DataFrame,
+    weights: pd.DataFrame,
+    cost: Any = 0.0,
+    impact=0.0,
+    fee=0.0,
+    interest=1.0,
 ) -> pd.DataFrame:
     """Wealth, turnover and cost of weights on the dates of their rows, one date after the other."""
     rows = []
@@ -45,7 +52,9 @@ def account_by_hand(
 
     def charge(trades: pd.Series, wealth: float) -> float:
         size = trades.abs()
-        return (cost * size + impact * wealth * (size / wealth) ** 1.5 + fee * (size > 1e-9)).sum()
+        return (
+            cost * size + impact * wealth * (size / wealth) ** 1.5 + fee * (size > 1e-9)
+        ).sum()
 
     for day, following in zip(prices.index[:-1], prices.index[1:], strict=True):
         wealth = holdings.sum() + cash
@@ -58,7 +67,11 @@ def account_by_hand(
             left = brentq(missing, 0.0, wealth, xtol=1e-15, rtol=1e-15)
             trades = left * weights.loc[day] - holdings
             paid = charge(trades, wealth) / wealth
-            traded = (trades.abs().sum() + abs(left * (1.0 - weights.loc[day].sum()) - cash)) / wealth / 2.0
+            traded = (
+                (trades.abs().sum() + abs(left * (1.0 - weights.loc[day].sum()) - cash))
+                / wealth
+                / 2.0
+            )
             holdings, cash = left * weights.loc[day], left * (1.0 - weights.loc[day].sum())
         holdings = holdings * prices.loc[following] / prices.loc[day]
         cash *= interest
@@ -69,7 +82,10 @@ def account_by_hand(
 def test_every_number_is_that_of_pandas(prices):
     own = pd.DataFrame({"AAPL": [0.5, 0.1], "BAC": [0.2, 0.8]}, index=prices.index[[0, 300]])
     found = backtest(
-        prices=prices, weights={"mine": own, "mix": {"AAPL": 0.6, "GE": 0.4}}, bps=15.0, learners={}
+        prices=prices,
+        weights={"mine": own, "mix": {"AAPL": 0.6, "GE": 0.4}},
+        bps=15.0,
+        learners={},
     )
     equal = pd.DataFrame(1.0 / 6.0, prices.index, prices.columns)
     first = prices.index[:1]
@@ -110,13 +126,23 @@ def test_every_number_is_that_of_pandas(prices):
         assert row == pytest.approx(expected, rel=1e-9, abs=1e-12), name
         assert low <= row["ahead"] <= high
         pd.testing.assert_series_equal(
-            found.to_pandas("wealth")[name], wealth, rtol=1e-10, check_names=False, check_index_type=False
+            found.to_pandas("wealth")[name],
+            wealth,
+            rtol=1e-10,
+            check_names=False,
+            check_index_type=False,
         )
 
 
 def test_costs_of_each_asset_impact_fees_and_interest_are_those_of_pandas(prices):
     bps = pd.Series({name: 3.0 * at for at, name in enumerate(reversed(prices.columns))})
-    costs = {"bps": bps, "impact": ImpactMovement(0.02), "fee": 25.0, "capital": 1e6, "cash": 0.03}
+    costs = {
+        "bps": bps,
+        "impact": ImpactMovement(0.02),
+        "fee": 25.0,
+        "capital": 1e6,
+        "cash": 0.03,
+    }
     own = pd.DataFrame({"AAPL": [0.3, 0.1], "BAC": [0.2, 0.5]}, index=prices.index[[0, 300]])
     found = backtest(prices=prices, weights={"mine": own}, learners={}, **costs)
     interest = 1.03 ** (1.0 / found.market.per_year)
@@ -127,11 +153,18 @@ def test_costs_of_each_asset_impact_fees_and_interest_are_those_of_pandas(prices
         by_hand = account_by_hand(prices, weights, 1e-4 * bps, 0.02, 25.0 / 1e6, interest)
         for figure in ("wealth", "turnover", "cost"):
             series = found.to_pandas(figure)[name].to_numpy()
-            np.testing.assert_allclose(series[figure == "wealth" :], by_hand[figure], rtol=1e-9, atol=1e-13)
-        returns = by_hand["wealth"].to_numpy() / np.append(1.0, by_hand["wealth"].to_numpy()[:-1]) - interest
+            np.testing.assert_allclose(
+                series[figure == "wealth" :], by_hand[figure], rtol=1e-9, atol=1e-13
+            )
+        returns = (
+            by_hand["wealth"].to_numpy() / np.append(1.0, by_hand["wealth"].to_numpy()[:-1])
+            - interest
+        )
         ratio = returns.mean() / returns.std(ddof=1) * np.sqrt(found.market.per_year)
         assert found.summary[name]["sharpe"] == pytest.approx(ratio, rel=1e-9)
-    terms = "6 assets, 0 to 15 basis points per side, impact, a fee per order, cash at 3.00% a year."
+    terms = (
+        "6 assets, 0 to 15 basis points per side, impact, a fee per order, cash at 3.00% a year."
+    )
     assert terms in found.verdict[0]
 
 
@@ -184,9 +217,13 @@ def solve_dollars(prices: pd.DataFrame, rates: np.ndarray) -> float:
 def test_the_best_possible_is_that_of_a_linear_programme(seed):
     frame = draw_prices(seed, T=14, d=3).bfill().ffill()
     rates = np.array([0.001, 0.02, 0.05])
-    found = backtest(prices=frame, bps=dict(zip(frame.columns, 1e4 * rates, strict=True)), learners={})
+    found = backtest(
+        prices=frame, bps=dict(zip(frame.columns, 1e4 * rates, strict=True)), learners={}
+    )
     assert np.exp(found.bound) == pytest.approx(solve_dollars(frame, rates), rel=1e-7)
-    assert found.summary["best possible"]["wealth"] == pytest.approx(np.exp(found.bound), rel=1e-11)
+    assert found.summary["best possible"]["wealth"] == pytest.approx(
+        np.exp(found.bound), rel=1e-11
+    )
 
 
 @given(seed=st.integers(0, 10**6))
@@ -198,14 +235,18 @@ def test_the_account_keeps_its_books(seed):
     aims[:, rng.random(T) < 0.3] = np.nan
     limit = rng.choice([0.2, np.inf])
     group = (np.array([0, 3]), 0.5)
-    terms = TradingTerms(0.002 * rng.random(4), 0.01 * rng.random(4), 1e-5, np.full(4, 0.6), [group], limit)
+    terms = TradingTerms(
+        0.002 * rng.random(4), 0.01 * rng.random(4), 1e-5, np.full(4, 0.6), [group], limit
+    )
     found = simulate(market, aims, terms)
     weights, wealth = found.weights, found.wealth
     np.testing.assert_allclose(weights.sum(axis=2), 1.0, rtol=1e-12)
     assert weights.min() >= -1e-12
     # Wealth changes by costs and prices alone, and what is gone is worth what it was.
     growth = np.where(
-        np.hstack((market.gone[:-1], np.zeros((T, 1), bool))), market.growth[:, -1:], market.growth
+        np.hstack((market.gone[:-1], np.zeros((T, 1), bool))),
+        market.growth[:, -1:],
+        market.growth,
     )
     by_hand = wealth[:, :-1] * (1.0 - found.paid) * (weights * growth).sum(axis=2)
     np.testing.assert_allclose(wealth[:, 1:], by_hand, rtol=1e-12)
@@ -231,17 +272,22 @@ def test_nobody_beats_the_best_possible(seed):
     frame = draw_prices(seed, T=20)
     rng = np.random.default_rng(seed)
     tried = {
-        str(i): pd.DataFrame(rng.dirichlet(np.full(4, 0.1), 20), frame.index, frame.columns) for i in range(3)
+        str(i): pd.DataFrame(rng.dirichlet(np.full(4, 0.1), 20), frame.index, frame.columns)
+        for i in range(3)
     }
     found = backtest(prices=frame, weights=tried, bps=rng.choice([0.0, 10.0, 300.0]), learners={})
     assert np.log(found.account.wealth[:, -1]).max() <= found.bound
-    assert np.log(found.summary["best possible"]["wealth"]) == pytest.approx(found.bound, abs=1e-10)
+    assert np.log(found.summary["best possible"]["wealth"]) == pytest.approx(
+        found.bound, abs=1e-10
+    )
 
 
 def test_an_order_is_continued_where_turnover_is_limited(prices):
     found = backtest(prices=prices, learners={}, turnover=0.1, bps=0.0)
     invested = 1.0 - found.to_pandas("1/N held")["cash"]
-    assert invested.iloc[:9].tolist() == pytest.approx(np.linspace(0.1, 0.9, 9).tolist(), abs=0.02)
+    assert invested.iloc[:9].tolist() == pytest.approx(
+        np.linspace(0.1, 0.9, 9).tolist(), abs=0.02
+    )
     assert invested.iloc[12:].min() == pytest.approx(1.0)
     assert found.to_pandas("turnover")["1/N held"].iloc[12:].max() == 0.0
 
@@ -272,7 +318,9 @@ def test_prices_and_returns_give_the_same_in_pandas_and_polars(prices):
     # Rows that were chosen by a condition are numbered, which are no dates.
     chosen = prices.rename_axis("date").reset_index()
     chosen = chosen[chosen["GE"] > 0.0].set_axis(np.arange(len(chosen)) + 3)
-    assert backtest(prices=chosen, learners={}).account.wealth[:, -1].tolist() == expected.tolist()
+    assert (
+        backtest(prices=chosen, learners={}).account.wealth[:, -1].tolist() == expected.tolist()
+    )
     # Without the empty row that pct_change leaves, the date of the first purchase is not known.
     found = backtest(returns=returns.iloc[1:], learners={}, per_year=252.0)
     assert found.account.wealth[[0, 2, 3], -1] == pytest.approx(expected[[0, 2, 3]], rel=1e-9)
@@ -309,7 +357,9 @@ def test_who_is_ruined_by_fees_stays_so(prices):
 
 def test_who_holds_cash_has_a_row_and_lines(prices):
     found = backtest(prices=prices, learners={}, weights={"cash": {"GE": 0.0}})
-    cells = next(line for line in repr(found).splitlines() if line.startswith("cash held")).split()
+    cells = next(
+        line for line in repr(found).splitlines() if line.startswith("cash held")
+    ).split()
     # It has neither volatility nor ratios.
     assert cells[9:] == ["0.0%", "0%", "0.0", "0", "bp"]
     for figure in ("wealth", "drawdown", "turnover"):
@@ -320,7 +370,9 @@ def test_who_holds_cash_has_a_row_and_lines(prices):
 
 def test_a_year_is_played_by_who_had_earned_most_before(prices):
     choices = [kl.Fixed(kl.Simplex(6), start=np.eye(6)[i]) for i in (5, 0)]
-    found = backtest(prices=prices, learners={"choice": choices, "late": choices[1]}, start="2020-06-01")
+    found = backtest(
+        prices=prices, learners={"choice": choices, "late": choices[1]}, start="2020-06-01"
+    )
     assert found.kinds["choice"] == "yours"
     weights = found.to_pandas("choice").to_numpy()[:, :6]
     dates = found.market.dates
@@ -347,14 +399,18 @@ def test_what_has_ended_is_paid_out_for_nothing():
     found = backtest(prices=frame, bps=1000.0, learners={})
     # A purchase takes a tenth of what it buys. A is never sold.
     assert np.exp(found.bound) == pytest.approx(4.0 / 1.1 * 3.0 / 1.1, rel=1e-12)
-    assert found.summary["best possible"]["wealth"] == pytest.approx(np.exp(found.bound), rel=1e-12)
+    assert found.summary["best possible"]["wealth"] == pytest.approx(
+        np.exp(found.bound), rel=1e-12
+    )
 
 
 def test_impact_is_charged_on_top(prices):
     plain = backtest(prices=prices, learners={}).account
     found = backtest(prices=prices, learners={}, impact=ImpactMovement(0.1)).account
     x = plain.weights[0, 0, :-1]
-    assert found.paid[0, 0] == pytest.approx((0.001 + 0.1 * (x**1.5).sum()) * (1.0 - 0.06), rel=0.01)
+    assert found.paid[0, 0] == pytest.approx(
+        (0.001 + 0.1 * (x**1.5).sum()) * (1.0 - 0.06), rel=0.01
+    )
     with_fee = backtest(prices=prices, learners={}, fee=50.0, capital=1e5).account
     assert with_fee.paid[0, 0] - plain.paid[0, 0] == pytest.approx(6 * 5e-4, rel=0.01)
 
@@ -372,7 +428,9 @@ def test_everyone_of_the_literature_plays_and_the_result_shows_itself(prices):
     for figure in ("wealth", "drawdown", "turnover", "weights"):
         assert found.plot(figure).axes
     assert found.plot("wealth", "auto").axes[0].get_yscale() == "log"
-    assert found.to_pandas("auto")["cash"].max() > 0.0 or found.to_pandas("PAMR")["cash"].max() > 0.0
+    assert (
+        found.to_pandas("auto")["cash"].max() > 0.0 or found.to_pandas("PAMR")["cash"].max() > 0.0
+    )
 
 
 DAYS = pd.date_range("2024-01-01", periods=40)
@@ -396,7 +454,10 @@ RELATIVES = WALK / WALK.shift() + np.resize([0.01, -0.01], (40, 1))
             {"returns": RELATIVES.iloc[1:]},
             "returns must be returns. They look like price relatives, as they are around 1. Pass returns=frame - 1.",
         ),
-        ({"returns": 30.0 * WALK}, "returns must be returns. They look like prices. Pass prices=frame."),
+        (
+            {"returns": 30.0 * WALK},
+            "returns must be returns. They look like prices. Pass prices=frame.",
+        ),
         (
             {"prices": WALK.reset_index(drop=True)},
             "prices must have dates, as its index or as a column called date.",
@@ -467,8 +528,14 @@ RELATIVES = WALK / WALK.shift() + np.resize([0.01, -0.01], (40, 1))
             'Write groups={"tech": (["AAPL", "MSFT"], 0.3)}.',
         ),
         ({"prices": WALK, "start": "soon"}, "start must be a date such as 2024-01-31, got soon."),
-        ({"prices": WALK, "cash": -1.0}, "cash must be above -1, got -1.0. 0.02 is two per cent a year."),
-        ({"prices": WALK, "bps": 1e4}, "bps must be below 10000, got 10000. 10 is a tenth of a per cent."),
+        (
+            {"prices": WALK, "cash": -1.0},
+            "cash must be above -1, got -1.0. 0.02 is two per cent a year.",
+        ),
+        (
+            {"prices": WALK, "bps": 1e4},
+            "bps must be below 10000, got 10000. 10 is a tenth of a per cent.",
+        ),
         (
             {"prices": WALK, "learners": {"EG": "auto"}},
             "learners['EG'] must be a learner or make one, as kl.contrib.SoftBayes or lambda domain: kl.GD(domain, 1.0), "

@@ -53,7 +53,9 @@ class TestAnAgent:
         assert find_faults(url) == []
 
     def test_a_read_only_one_is_looked_at(self, url):
-        with pytest.raises(ValueError, match=r"postgresql://klazy@.*/postgres has no agents yet."):
+        with pytest.raises(
+            ValueError, match=r"postgresql://klazy@.*/postgres has no agents yet."
+        ):
             kl.Agent.open(url, LEARNER, read_only=True)
         in_store(url, 3)
         with kl.Agent.open(url, read_only=True) as agent:
@@ -72,7 +74,9 @@ class TestAnAgent:
     def test_the_views_can_be_read_by_anyone(self, url, server):
         learner = kl.MemoryGD(kl.L2Ball(4, radius=1e9), 1e-6, memory=kl.memories.Decay(4.0))
         g = np.array([[1.0, -0.0, 1e-310, -3e-7], [2.5e5, 0.1, -1e-12, 7.0]])
-        with kl.Agent.open(url, learner, name="eu-west", engine="step", guards=kl.Guards()) as agent:
+        with kl.Agent.open(
+            url, learner, name="eu-west", engine="step", guards=kl.Guards()
+        ) as agent:
             for row in g:
                 agent.update(row, hint=row)
             agent.freeze("storm")
@@ -83,7 +87,9 @@ class TestAnAgent:
             assert (name, t) == ("eu-west", own["t"])
             assert abs(at - own["time"]) < timedelta(milliseconds=1)
             assert lists == [own["gradient"], own["hint"], own["decision"]]  # to the last bit
-        assert server.run("SELECT change, note FROM klazy.changes WHERE t > 1") == [["freeze", "storm"]]
+        assert server.run("SELECT change, note FROM klazy.changes WHERE t > 1") == [
+            ["freeze", "storm"]
+        ]
 
     def test_a_backup_is_an_sqlite_file(self, url, tmp_path):
         in_store(url, 5, guards=GUARDS)
@@ -106,7 +112,10 @@ class TestAnAgent:
             ),
         ):
             open_step(url)
-        assert "0 of its 1 agents are left; 3 rows of records belong to no agent" in find_faults(url)[0]
+        assert (
+            "0 of its 1 agents are left; 3 rows of records belong to no agent"
+            in find_faults(url)[0]
+        )
 
     def test_rows_that_were_changed_are_found(self, url, server):
         in_store(url, 8)
@@ -131,7 +140,10 @@ class TestAnAgent:
 class TestTheUrl:
     def test_a_password_is_shown_nowhere(self, url, server, monkeypatch):
         secret = "geh/eim#1"
-        server.run("DROP ROLE IF EXISTS locked", f"CREATE ROLE locked SUPERUSER LOGIN PASSWORD '{secret}'")
+        server.run(
+            "DROP ROLE IF EXISTS locked",
+            f"CREATE ROLE locked SUPERUSER LOGIN PASSWORD '{secret}'",
+        )
         there = f"127.0.0.1:{server.port}/postgres"
         escaped = "geh%2Feim%231"
         with open_step(f"postgresql://locked:{escaped}@{there}") as agent:
@@ -186,7 +198,9 @@ class TestTheUrl:
             open_step(url, shared=False)
 
     def test_a_socket_in_a_folder(self, url, server):
-        with open_step(f"postgresql://klazy@:{server.port}/postgres?host={server.folder}") as agent:
+        with open_step(
+            f"postgresql://klazy@:{server.port}/postgres?host={server.folder}"
+        ) as agent:
             assert agent.t == 1
 
     def test_without_a_driver_it_says_what_to_install(self, monkeypatch):
@@ -352,17 +366,25 @@ class TestAPooler:
             assert agent.t == 10
             agent.backup(tmp_path / "backup.db")
         assert find_faults(url) == find_faults(tmp_path / "backup.db") == []
-        with connect(url) as other:  # klazy leaves nothing behind in sessions that are others' next
-            assert [other.run(f"SELECT {settings}") for _ in range(4)] == 4 * [[['"$user", public', "on"]]]
+        with connect(
+            url
+        ) as other:  # klazy leaves nothing behind in sessions that are others' next
+            assert [other.run(f"SELECT {settings}") for _ in range(4)] == 4 * [
+                [['"$user", public', "on"]]
+            ]
 
 
 def connect(url):
     parts = urlsplit(url)
-    return Connection("klazy", host="127.0.0.1", port=parts.port, database="postgres", ssl_context=False)
+    return Connection(
+        "klazy", host="127.0.0.1", port=parts.port, database="postgres", ssl_context=False
+    )
 
 
 class TestTheServer:
-    def test_one_that_stays_away_is_told_and_the_round_may_be_repeated(self, url, server, monkeypatch):
+    def test_one_that_stays_away_is_told_and_the_round_may_be_repeated(
+        self, url, server, monkeypatch
+    ):
         with open_step(url) as agent:
             play(agent, 1, GRADIENTS[0])
             server.crash()
@@ -371,7 +393,9 @@ class TestTheServer:
                 message = r"has not answered for 0.2 seconds \(.*refused\). It is not known whether the round was written"
                 with pytest.raises(ValueError, match=message):
                     play(agent, 2, GRADIENTS[1])
-                with pytest.raises(ValueError, match=r"has not answered for 0.2 seconds \(.*refused.*\)\.$"):
+                with pytest.raises(
+                    ValueError, match=r"has not answered for 0.2 seconds \(.*refused.*\)\.$"
+                ):
                     agent.history()
             finally:
                 server.start()

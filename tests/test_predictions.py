@@ -90,13 +90,17 @@ def test_a_leader_of_rows_makes_gradients_of_the_hints_for_those_that_want_them(
     hint = np.full(5, 0.3)
     after = leader.step(state, row, hint)
     x = state.experts[0].x
-    by_slope = experts[0].step(state.experts[0], family.gradient(row, x), family.gradient(hint, x))
+    by_slope = experts[0].step(
+        state.experts[0], family.gradient(row, x), family.gradient(hint, x)
+    )
     np.testing.assert_array_equal(after.experts[0].x, by_slope.x)
     by_row = experts[1].step(state.experts[1], row, hint)
     np.testing.assert_array_equal(after.experts[1].x, by_row.x)
 
 
-@given(seed=seeds, horizon=st.sampled_from([0.5, 1.0, 4.0]), window=st.sampled_from([None, 1.0, 6.0]))
+@given(
+    seed=seeds, horizon=st.sampled_from([0.5, 1.0, 4.0]), window=st.sampled_from([None, 1.0, 6.0])
+)
 def test_a_hint_is_the_forecast_of_the_first_round_that_a_move_serves(seed, horizon, window):
     rng = np.random.default_rng(seed)
     g = gradients(seed, 6, 5)
@@ -153,7 +157,9 @@ def test_a_follower_of_demand_keeps_a_reserve_as_large_as_forecasts_are_wrong(se
     hints = rng.uniform(30.0, 60.0, (40, 2))
     errors = bias + rng.normal(scale=[1.0, 5.0], size=(40, 2))
     family = kl.Pinball(ratio)
-    learner = kl.contrib.FollowForecast(kl.Box([0.0, 0.0], [200.0, 200.0]), "l1", 1e9, 1e9, family=family)
+    learner = kl.contrib.FollowForecast(
+        kl.Box([0.0, 0.0], [200.0, 200.0]), "l1", 1e9, 1e9, family=family
+    )
     # The hint of a round is for the next one.
     rows = np.vstack((rng.uniform(30.0, 60.0, (1, 2)), hints[:-1] + errors[:-1]))
     state = learner.init()
@@ -176,7 +182,9 @@ def test_a_follower_of_prices_corrects_them(seed, domain):
         row = g if hint is None else hint + bias
         hint = g
         state = learner.step(state, row, hint)
-    np.testing.assert_allclose(state.x @ (hint + bias), domain.lowest(hint + bias) @ (hint + bias), atol=1e-9)
+    np.testing.assert_allclose(
+        state.x @ (hint + bias), domain.lowest(hint + bias) @ (hint + bias), atol=1e-9
+    )
     assert state.t == 9
 
 
@@ -205,7 +213,9 @@ def test_agents_pass_hints_on():
 def test_advice_is_played_as_it_is_given():
     decisions = np.array([[0.5, 0.5], [2.0, 0.0], [0.0, 1.0]])
     trace = kl.run(kl.contrib.Advice(kl.Simplex(2), decisions), np.ones((5, 2)))
-    np.testing.assert_allclose(trace.x, [[0.5, 0.5], [1.0, 0.0], [0.0, 1.0], [0.0, 1.0], [0.0, 1.0]])
+    np.testing.assert_allclose(
+        trace.x, [[0.5, 0.5], [1.0, 0.0], [0.0, 1.0], [0.0, 1.0], [0.0, 1.0]]
+    )
 
 
 def test_a_policy_is_asked_with_the_round_and_what_was_played_and_told():
@@ -224,7 +234,11 @@ def test_a_policy_is_asked_with_the_round_and_what_was_played_and_told():
 def test_bad_advice_costs_a_leader_at_most_its_certificate(seed, domain):
     """The advice is the worst point of the round, which no adversary could make dearer."""
     g = gradients(seed, 60, 5)
-    experts = [kl.contrib.Advice(domain, domain.lowest(-g)), kl.GD(domain, 3.0), kl.LazyGD(domain, 3.0)]
+    experts = [
+        kl.contrib.Advice(domain, domain.lowest(-g)),
+        kl.GD(domain, 3.0),
+        kl.LazyGD(domain, 3.0),
+    ]
     trace = kl.run(kl.contrib.Leader(experts, movement_for(domain)), g, record="experts")
     assert (kl.theory.certify_experts(trace).slack >= -1e-9).all()
 
@@ -232,7 +246,9 @@ def test_bad_advice_costs_a_leader_at_most_its_certificate(seed, domain):
 # ---- the better of two
 
 ratios = st.sampled_from([(2.0, 2.0), (1.2, 1.0), (8.0, 0.5), (0.5, 3.0), (30.0, 0.2)])
-moves = st.sampled_from([kl.L2Movement(0.0), kl.L2Movement(0.3), kl.TVMovement(2.0), kl.L1Movement(5.0)])
+moves = st.sampled_from(
+    [kl.L2Movement(0.0), kl.L2Movement(0.3), kl.TVMovement(2.0), kl.L1Movement(5.0)]
+)
 
 
 def duel(domain, movement, ratio, rng):
@@ -271,7 +287,9 @@ def test_the_better_of_two_keeps_its_promise_on_random_costs(domain, seed, movem
 
 
 @given(domain=places, seed=seeds, movement=moves, ratio=ratios)
-def test_the_better_of_two_keeps_its_promise_when_it_is_played_against(domain, seed, movement, ratio):
+def test_the_better_of_two_keeps_its_promise_when_it_is_played_against(
+    domain, seed, movement, ratio
+):
     rng = np.random.default_rng(seed)
     learner = duel(domain, movement, ratio, rng)
     state = learner.init()
@@ -345,7 +363,9 @@ def test_plans_for_a_perfect_forecast_are_plans_for_the_costs():
         ).x
         np.testing.assert_array_equal(x, seen)
     average = kl.contrib.run_ahead(kl.contrib.AveragingHorizon(BOX, 2), g, movement=movement).x
-    told = kl.contrib.run_ahead(kl.contrib.AveragingHorizon(BOX, 2, forecast=g), g, movement=movement).x
+    told = kl.contrib.run_ahead(
+        kl.contrib.AveragingHorizon(BOX, 2, forecast=g), g, movement=movement
+    ).x
     np.testing.assert_array_equal(told, average)
 
 
@@ -367,7 +387,9 @@ def test_plans_reach_the_gap_that_was_chosen():
     tight = kl.contrib.RecedingHorizon(BALL, 2, gap=1e-9)
     best = kl.offline_optimum(costs, BALL, kl.L2Movement(1.0), x0=np.zeros(5), gap=1e-9)
     paid = [
-        kl.contrib.run_ahead(player, costs, movement=kl.L2Movement(1.0), x0=np.zeros(5)).totals.cost
+        kl.contrib.run_ahead(
+            player, costs, movement=kl.L2Movement(1.0), x0=np.zeros(5)
+        ).totals.cost
         for player in (loose, tight)
     ]
     assert paid[1] <= best.cost + 1e-7
@@ -394,7 +416,9 @@ REFUSED = {
         "learner must accept hints, as MemoryGD does, got MemoryGD(domain=L2Ball(dim=5), "
         "sigma=Constant(s=1.0), memory=Full(), hints=False)."
     ): lambda: kl.run(
-        kl.MemoryGD(BALL, 1.0, memory=kl.memories.Full(), hints=False), np.ones((3, 5)), hints=np.ones((3, 5))
+        kl.MemoryGD(BALL, 1.0, memory=kl.memories.Full(), hints=False),
+        np.ones((3, 5)),
+        hints=np.ones((3, 5)),
     ),
     "domain must be a ConvexSet such as L2Ball(5), got 3.": lambda: kl.contrib.Advice(
         3,  # pyright: ignore
@@ -404,7 +428,8 @@ REFUSED = {
         BALL, np.ones((2, 3))
     ),
     "policy(2)[0] must be a finite number, got nan. Remove or fill NaN and inf.": lambda: kl.run(
-        kl.contrib.Advice(BALL, lambda t, x, g: np.full(5, np.nan if t > 1 else 0.0)), np.ones((3, 5))
+        kl.contrib.Advice(BALL, lambda t, x, g: np.full(5, np.nan if t > 1 else 0.0)),
+        np.ones((3, 5)),
     ),
     "second must be a Learner such as GD(ball, 1.0), got None.": lambda: kl.contrib.BetterOfTwo(
         kl.GD(BALL, 1.0),
@@ -415,7 +440,9 @@ REFUSED = {
         kl.GD(BALL, 1.0), kl.GD(BALL, 2.0), "l2", leave=0.5, back=1.0
     ),
     "movement must cost the same in both directions, got AsymmetricMovement(up=2.0). Use L1Movement(1.0).": lambda: (
-        kl.contrib.BetterOfTwo(kl.GD(BALL, 1.0), kl.GD(BALL, 2.0), kl.contrib.AsymmetricMovement(up=2.0))
+        kl.contrib.BetterOfTwo(
+            kl.GD(BALL, 1.0), kl.GD(BALL, 2.0), kl.contrib.AsymmetricMovement(up=2.0)
+        )
     ),
     "The forecast of rounds 1 to 4 must have shape (4, 5), got (3, 5).": (
         lambda: kl.contrib.run_ahead(
@@ -424,7 +451,8 @@ REFUSED = {
     ),
     "The forecast of rounds 1 to 2 must have shape (2, 5), got (1, 5).": (
         lambda: kl.contrib.run_ahead(
-            kl.contrib.RecedingHorizon(BALL, 1, forecast=lambda t, last: np.ones((1, 5))), np.ones((4, 5))
+            kl.contrib.RecedingHorizon(BALL, 1, forecast=lambda t, last: np.ones((1, 5))),
+            np.ones((4, 5)),
         )
     ),
     "gap must be above 0, got 0.": lambda: kl.contrib.AveragingHorizon(BALL, gap=0),
@@ -454,7 +482,9 @@ sigmas = st.sampled_from([kl.Constant(1.5), kl.Sqrt(2.0), kl.ScaleFree(2.0, 0.5,
 @given(domain=places, seed=seeds, noise=noises, sigma=sigmas, memory=st.sampled_from(MEMORIES))
 def test_certificates_hold_with_hints_after_every_round(domain, seed, noise, sigma, memory):
     g = gradients(seed, 30, 5)
-    trace = kl.run(kl.MemoryGD(domain, sigma, memory=memory), g, hints=guess(g, noise, seed), engine="step")
+    trace = kl.run(
+        kl.MemoryGD(domain, sigma, memory=memory), g, hints=guess(g, noise, seed), engine="step"
+    )
     u = domain.lowest(np.random.default_rng(seed).normal(size=(30, 5)))
     found = kl.theory.certify(trace, u)
     slack = 1e-9 * (1.0 + noise) * 30
@@ -466,7 +496,9 @@ def test_right_hints_cost_nothing_where_one_does_not_know_the_cost():
     g = gradients(3, 30, 5)
     learner = kl.MemoryGD(BALL, 1.5, memory=kl.memories.Decay(4.0))
     hints = guess(g, 0.0, 0)
-    first = np.vstack((np.zeros(5), g[1:]))  # nobody foresaw the first round, which costs nothing here
+    first = np.vstack(
+        (np.zeros(5), g[1:])
+    )  # nobody foresaw the first round, which costs nothing here
     told = kl.theory.certify(kl.run(learner, first, hints=hints, engine="step"), np.zeros(5))
     blind = kl.theory.certify(kl.run(learner, first, engine="step"), np.zeros(5))
     assert told.terms["I, not knowing the cost"][-1] == pytest.approx(0.0, abs=1e-12)
@@ -484,14 +516,19 @@ def test_certificates_of_ensembles_hold_after_every_round(domain, seed, rate, sc
     assert found.curves is not None
     assert (found.curves.slack >= -1e-9 * (1.0 + scale) * 40).all()
     np.testing.assert_allclose(found.curves.bound[-1], found.bound)
-    np.testing.assert_allclose(found.curves.slack[-1], found.slack, atol=1e-9 * (1.0 + scale) * 40)
+    np.testing.assert_allclose(
+        found.curves.slack[-1], found.slack, atol=1e-9 * (1.0 + scale) * 40
+    )
 
 
 @settings(max_examples=4)
 @given(domain=places, seed=seeds, T=st.integers(2, 40))
 def test_a_curve_ends_where_a_shorter_run_ends(domain, seed, T):
     g = gradients(seed, 40, 5)
-    for learner in (kl.SAder(twins(domain)), kl.contrib.Leader(twins(domain), movement_for(domain))):
+    for learner in (
+        kl.SAder(twins(domain)),
+        kl.contrib.Leader(twins(domain), movement_for(domain)),
+    ):
         long = kl.theory.certify_experts(kl.run(learner, g, record="experts", engine="step"))
         short = kl.theory.certify_experts(kl.run(learner, g[:T], record="experts", engine="step"))
         assert long.curves is not None
@@ -526,10 +563,14 @@ def test_a_diagnosis_knows_the_point_that_was_projected(make, domain, sigma, see
 
 def test_forgetting_is_diagnosed_as_greedy_descent_is():
     g = gradients(4, 40, 5)
-    memory = kl.run(kl.MemoryGD(BOX, 3.0, memory=kl.memories.Forget()), g, engine="step").diagnose()
+    memory = kl.run(
+        kl.MemoryGD(BOX, 3.0, memory=kl.memories.Forget()), g, engine="step"
+    ).diagnose()
     greedy = kl.run(kl.GD(BOX, 3.0), g, engine="step").diagnose()
     for name in ("moved", "binds", "stale", "margin", "greedy_bound"):
-        np.testing.assert_allclose(getattr(memory, name), getattr(greedy, name), atol=1e-12, err_msg=name)
+        np.testing.assert_allclose(
+            getattr(memory, name), getattr(greedy, name), atol=1e-12, err_msg=name
+        )
 
 
 @every_ensemble
@@ -540,7 +581,9 @@ def test_what_an_ensemble_moves_is_its_experts_moves_and_its_weights(make, domai
     found = trace.diagnose()
     assert (found.switching <= found.experts + found.reweighting + 1e-9).all()
     assert found.switching.sum() == pytest.approx(trace.totals.switching)
-    assert ((found.effective >= 1.0 - 1e-9) & (found.effective <= len(learner.experts) + 1e-9)).all()
+    assert (
+        (found.effective >= 1.0 - 1e-9) & (found.effective <= len(learner.experts) + 1e-9)
+    ).all()
     assert "Its moves cost" in str(found)
 
 

@@ -59,7 +59,12 @@ def test_greedy_reaches_its_ratio_for_norms():
     assert 0.95 * greedy_ratio(1.0, 5.0) < paid / optimum.cost <= greedy_ratio(1.0, 5.0)
 
 
-@given(seed=seeds, price=prices, share=st.sampled_from([0.2, 1.0]), follow=st.sampled_from([0.0, 0.5, 3.0]))
+@given(
+    seed=seeds,
+    price=prices,
+    share=st.sampled_from([0.2, 1.0]),
+    follow=st.sampled_from([0.0, 0.5, 3.0]),
+)
 def test_regularised_descent_stays_within_its_ratio(seed, price, share, follow):
     domain = kl.L2Ball(2, 2.0)
     costs = kl.QuadraticCosts(draw_targets(seed, 12, 2))
@@ -70,7 +75,12 @@ def test_regularised_descent_stays_within_its_ratio(seed, price, share, follow):
         assert paid <= robd_ratio(1.0, price, stay, pull) * optimum.cost + 1e-4
 
 
-@given(growth=st.floats(0.01, 100.0), price=prices, share=st.floats(0.01, 1.0), follow=st.floats(0.0, 50.0))
+@given(
+    growth=st.floats(0.01, 100.0),
+    price=prices,
+    share=st.floats(0.01, 1.0),
+    follow=st.floats(0.0, 50.0),
+)
 def test_no_other_pulls_have_a_smaller_ratio(growth, price, share, follow):
     best = robd_ratio(growth, price, *robd_pulls(growth, price))
     assert best == pytest.approx(0.5 * (1.0 + np.sqrt(1.0 + 4.0 * price / growth)))
@@ -112,7 +122,10 @@ class TestRandomizedCapacity:
         targets = [[1.0]]
         for _ in range(400):
             at = run_ahead(
-                RandomizedCapacity(line), kl.PinballCosts(targets, 0.02, 0.02), movement=movement, x0=[0.0]
+                RandomizedCapacity(line),
+                kl.PinballCosts(targets, 0.02, 0.02),
+                movement=movement,
+                x0=[0.0],
             ).x
             targets.append([float(at[-1, 0] < 0.5)])
         costs = kl.PinballCosts(targets, 0.02, 0.02)
@@ -141,4 +154,6 @@ def test_pulls_and_starts_that_are_not_covered_are_rejected():
     with pytest.raises(ValueError, match=r"stay must be at most the move cost, 1.0, got 2.0."):
         robd_ratio(1.0, 1.0, stay=2.0)
     with pytest.raises(ValueError, match=r"x0 must be a whole number of the box, got 0.5."):
-        run_ahead(RandomizedCapacity(kl.Box(0, 2)), kl.PinballCosts([[1.0]]), movement="l1", x0=[0.5])
+        run_ahead(
+            RandomizedCapacity(kl.Box(0, 2)), kl.PinballCosts([[1.0]]), movement="l1", x0=[0.5]
+        )

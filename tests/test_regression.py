@@ -67,7 +67,9 @@ def test_it_solves_the_ridge_regressions_of_its_definition(T):
         found = np.einsum("tik,ti->k", features[starts - 1], targets)
         matrix = len(starts) / solved * products + noise * np.eye(BANDS)
         b = np.linalg.solve(matrix, found)
-        np.testing.assert_allclose(regression.read(known, "coefficients")[:, h], b, rtol=1e-9, atol=1e-9)
+        np.testing.assert_allclose(
+            regression.read(known, "coefficients")[:, h], b, rtol=1e-9, atol=1e-9
+        )
         np.testing.assert_allclose(
             regression.forecast(then, horizon), mean[-1] + features[-1] @ b, rtol=1e-9, atol=1e-9
         )
@@ -128,15 +130,20 @@ def test_rows_that_never_change_are_forecast_as_they_are():
 
 
 @pytest.mark.parametrize(
-    ("domain", "family"), [(SIMPLEX, None), (kl.Box(-np.ones(5), np.ones(5)), kl.Quadratic())], ids=repr
+    ("domain", "family"),
+    [(SIMPLEX, None), (kl.Box(-np.ones(5), np.ones(5)), kl.Quadratic())],
+    ids=repr,
 )
 def test_a_leader_learns_once_and_its_experts_play_as_alone(domain, family):
     movement = kl.L2Movement(0.3)
     experts = [
-        kl.contrib.Autoregressive(domain, movement, horizon, family=family) for horizon in (2, 16, 256)
+        kl.contrib.Autoregressive(domain, movement, horizon, family=family)
+        for horizon in (2, 16, 256)
     ]
     learner = kl.contrib.Leader(
-        [kl.contrib.Reluctant(domain, movement, 8.0, 16.0, family=family), *experts], movement, family=family
+        [kl.contrib.Reluctant(domain, movement, 8.0, 16.0, family=family), *experts],
+        movement,
+        family=family,
     )
     rows = draw_returning(2, 400, d=5)
     costs = kl.contrib.LinearCosts(rows) if family is None else family.costs(rows)
@@ -158,7 +165,8 @@ def test_a_regression_that_no_learner_left_is_refused():
     known = state.regression.copy()
     known[codes.REGRESSION_SOLVED] = 99.0
     with pytest.raises(
-        ValueError, match=r"state.regression must come from a trace or agent of this learner, got "
+        ValueError,
+        match=r"state.regression must come from a trace or agent of this learner, got ",
     ):
         kl.run(learner, np.ones((3, 5)), state=state._replace(regression=known), engine="step")
 
@@ -167,7 +175,10 @@ def test_a_regression_that_no_learner_left_is_refused():
     ("arguments", "words"),
     [
         ({"horizon": 5}, "horizon must be one of 2, 4, 8, 16, 32, 64, 128, 256, got 5."),
-        ({"family": kl.Pinball()}, r"family must forecast one number per coordinate, got Pinball\("),
+        (
+            {"family": kl.Pinball()},
+            r"family must forecast one number per coordinate, got Pinball\(",
+        ),
     ],
 )
 def test_what_it_cannot_forecast_is_refused(arguments, words):
@@ -180,7 +191,10 @@ def test_it_says_what_it_forecasts():
     agent = kl.Agent(kl.contrib.Autoregressive(SIMPLEX, TV, 8), engine="step")
     agent.update(np.arange(5.0))
     words = str(agent.explain())
-    assert "for the next 8 rounds by regression on all rounds so far, and moves when that pays" in words
+    assert (
+        "for the next 8 rounds by regression on all rounds so far, and moves when that pays"
+        in words
+    )
 
 
 def test_one_jump_after_rows_that_were_all_alike_is_no_division_by_zero():
@@ -199,11 +213,15 @@ def test_a_leader_moves_to_no_expert_that_forgets_while_forecasts_are_no_better_
         kl.contrib.Reluctant(domain, movement, None, 1.0),
         kl.contrib.Reluctant(domain, movement, 4.0, 16.0),
     ]
-    learner = kl.contrib.Leader([*experts, kl.contrib.Autoregressive(domain, movement, 8)], movement)
+    learner = kl.contrib.Leader(
+        [*experts, kl.contrib.Autoregressive(domain, movement, 8)], movement
+    )
     noise = np.random.default_rng(5).normal(size=(300, 3))
     followed = kl.run(learner, noise, record="experts").leader
     assert (followed == 0).all()
-    trace = kl.run(learner, noise + np.repeat([[5.0], [-5.0], [5.0]], 100, axis=0), record="experts")
+    trace = kl.run(
+        learner, noise + np.repeat([[5.0], [-5.0], [5.0]], 100, axis=0), record="experts"
+    )
     assert (trace.leader == 1).any()
     assert learner.regression is not None
     assert learner.regression.has_evidence(trace.state.regression)

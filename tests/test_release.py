@@ -67,7 +67,8 @@ def test_no_address_but_the_repositorys_stands_anywhere(release):
 
 
 @pytest.mark.parametrize(
-    "place", ["https://example.org/me/{}", "git@github.com:me/{}.git", "git+https://example.org/a/{}"]
+    "place",
+    ["https://example.org/me/{}", "git@github.com:me/{}.git", "git+https://example.org/a/{}"],
 )
 def test_another_address_is_found(release, place, monkeypatch, tmp_path):
     address = place.format("klazy")
@@ -79,7 +80,11 @@ def test_another_address_is_found(release, place, monkeypatch, tmp_path):
 
 
 def test_a_filled_repository_has_one_address_and_its_own_tag(release, monkeypatch, tmp_path):
-    files = [file.relative_to(ROOT) for file in release.list_files() if "klazy" in file.read_text("utf-8")]
+    files = [
+        file.relative_to(ROOT)
+        for file in release.list_files()
+        if "klazy" in file.read_text("utf-8")
+    ]
     for file in files:
         (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / file).write_bytes((ROOT / file).read_bytes())
@@ -90,14 +95,20 @@ def test_a_filled_repository_has_one_address_and_its_own_tag(release, monkeypatc
     assert "pyproject.toml" in release.fill(OTHER)
     assert release.find_faults(**asked) == []
     assert list(release.find_addresses()) == [f"https://github.com/{OTHER}"]
-    assert read_yaml(tmp_path / "recipe/recipe.yaml")["extra"]["recipe-maintainers"] == ["some-one"]
+    assert read_yaml(tmp_path / "recipe/recipe.yaml")["extra"]["recipe-maintainers"] == [
+        "some-one"
+    ]
     assert len(release.find_faults(tag="v0.0.1", repository=OTHER)) == 1
 
 
 def test_the_workflows_try_every_python_that_is_promised():
     for file in WORKFLOWS:
         pythons = set(re.findall(r'"(3\.\d+)"', file.read_text(encoding="utf-8")))
-        named = {line.rpartition(" ")[2] for line in PROJECT["classifiers"] if re.search(r"3\.\d+$", line)}
+        named = {
+            line.rpartition(" ")[2]
+            for line in PROJECT["classifiers"]
+            if re.search(r"3\.\d+$", line)
+        }
         assert named <= pythons
         assert f"3.{PROJECT['requires-python'].rpartition('.')[2]}" in pythons
     assert ".ci/run" in WORKFLOWS[0].read_text(encoding="utf-8")
@@ -114,7 +125,9 @@ def test_the_recipe_needs_what_the_wheel_with_its_command_needs():
     assert sorted(told[1:]) == sorted(needed)
     assert f">={recipe['context']['python_min']}" == PROJECT["requires-python"]
     assert recipe["about"]["license"] == PROJECT["license"]
-    build = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["build-system"]["requires"]
+    build = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["build-system"][
+        "requires"
+    ]
     assert {re.split("[<>=]", name)[0] for name in build} < set(recipe["requirements"]["host"])
 
 
@@ -130,7 +143,8 @@ def test_the_release_script_runs():
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 1
     assert (
-        done.stderr == f"The tag is v9, and the package's version {kl.__version__}; tag v{kl.__version__}.\n"
+        done.stderr
+        == f"The tag is v9, and the package's version {kl.__version__}; tag v{kl.__version__}.\n"
     )
 
 
@@ -223,7 +237,10 @@ def test_constraints_pin_what_is_needed_and_name_no_place():
         assert re.fullmatch(r"==[^,*]+", str(pin.specifier)), line
         assert pin.url is None
         pinned.setdefault(canonicalize_name(pin.name), []).append(str(pin.specifier)[2:])
-    needed = [*PROJECT["dependencies"], *chain.from_iterable(PROJECT["optional-dependencies"].values())]
+    needed = [
+        *PROJECT["dependencies"],
+        *chain.from_iterable(PROJECT["optional-dependencies"].values()),
+    ]
     for wanted in map(Requirement, needed):
         versions = pinned.get(canonicalize_name(wanted.name), [])
         assert versions, f"{wanted.name} is not in constraints.txt; run make constraints"

@@ -41,7 +41,9 @@ def price_in_cvxpy(movement: Any, delta: Any, d: int) -> Any:
     return up @ cp.pos(delta) + down @ cp.neg(delta)
 
 
-def draw_case(domain: kl.types.ConvexSet, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+def draw_case(
+    domain: kl.types.ConvexSet, rng: np.random.Generator
+) -> tuple[np.ndarray, np.ndarray]:
     """A point of the set, inside, on a face or at a corner, and a forecast."""
     x = domain.nearest(rng.choice([0.1, 1.0, 5.0]) * rng.normal(size=domain.dim))
     if rng.random() < 0.3:
@@ -84,14 +86,17 @@ def test_the_prox_is_the_least_point_of_cvxpy(domain, name):
         x, g = draw_case(domain, rng)
         u = move_if_it_pays(domain, movement, x, g, price)
         best = solve(
-            domain, lambda v, x=x, g=g, p=price: g @ v + p * price_in_cvxpy(movement, v - x, domain.dim)
+            domain,
+            lambda v, x=x, g=g, p=price: g @ v + p * price_in_cvxpy(movement, v - x, domain.dim),
         )
         assert domain.contains(u)
         assert g @ u + price * movement.distance(u - x) <= best + CLOSE * (1.0 + abs(best))
 
 
 @pytest.mark.filterwarnings("ignore:Solution may be inaccurate")
-@pytest.mark.parametrize(("domain", "name"), [case for case in CASES if case[0].dim > 1], ids=repr)
+@pytest.mark.parametrize(
+    ("domain", "name"), [case for case in CASES if case[0].dim > 1], ids=repr
+)
 def test_the_prox_of_a_target_is_the_least_point_of_cvxpy(domain, name):
     movement = MOVEMENTS[name](domain.dim)
     rng = np.random.default_rng(1 + len(repr(domain)) + len(name))
@@ -99,7 +104,9 @@ def test_the_prox_of_a_target_is_the_least_point_of_cvxpy(domain, name):
     u = approach_if_it_pays(domain, movement, x, target, 0.4)
     best = solve(
         domain,
-        lambda v: 0.5 * cp.sum_squares(v - target) + 0.4 * price_in_cvxpy(movement, v - x, domain.dim),
+        lambda v: (
+            0.5 * cp.sum_squares(v - target) + 0.4 * price_in_cvxpy(movement, v - x, domain.dim)
+        ),
     )
     value = 0.5 * float((u - target) @ (u - target)) + 0.4 * float(movement.distance(u - x))
     assert domain.contains(u)
@@ -148,7 +155,10 @@ def test_a_point_that_stays_is_the_same_bit_for_bit(name, domain, seed):
         price = price * domain.scale
     assert np.array_equal(move_if_it_pays(domain, movement, x, g, price), x)
     target = x - g
-    assert np.array_equal(approach_if_it_pays(domain, movement, x, target, price), x) or name == "fee"
+    assert (
+        np.array_equal(approach_if_it_pays(domain, movement, x, target, price), x)
+        or name == "fee"
+    )
 
 
 @given(domain=st.sampled_from(QUICK), seed=seeds, price=st.floats(0.01, 2.0))
@@ -164,7 +174,9 @@ def test_where_a_move_led_no_further_move_pays(domain, seed, price):
 
 
 @pytest.mark.parametrize(
-    "movement", [kl.contrib.SquaredMovement(), kl.contrib.ImpactMovement(scale=[0.5, 2.0])], ids=repr
+    "movement",
+    [kl.contrib.SquaredMovement(), kl.contrib.ImpactMovement(scale=[0.5, 2.0])],
+    ids=repr,
 )
 @given(seed=seeds, price=st.floats(0.05, 5.0))
 def test_a_stock_is_best_where_its_price_grows_faster_than_the_step(movement, seed, price):
@@ -235,8 +247,12 @@ FAMILIES = {
 
 
 @pytest.mark.parametrize("name", FAMILIES)
-@pytest.mark.parametrize("domain", [kl.Box([0.0] * 5, [2.0] * 5), kl.Simplex(5), kl.L2Ball(5)], ids=repr)
-def test_told_the_rows_of_a_family_it_plays_inside_the_set_and_stays_if_moving_is_dear(name, domain):
+@pytest.mark.parametrize(
+    "domain", [kl.Box([0.0] * 5, [2.0] * 5), kl.Simplex(5), kl.L2Ball(5)], ids=repr
+)
+def test_told_the_rows_of_a_family_it_plays_inside_the_set_and_stays_if_moving_is_dear(
+    name, domain
+):
     family, make = FAMILIES[name]
     costs = make(1.0 + 0.3 * gradients(3, 40, 5))
     for weight, moves in ((0.01, True), (1e3, False)):
@@ -324,7 +340,9 @@ class TestTheory:
         u = domain.lowest(np.random.default_rng(seed).normal(size=g.shape))
         known = certify_reluctance(trace, u)
         assert known.switching == pytest.approx(trace.totals.switching, rel=1e-12, abs=1e-12)
-        size = 1e-8 * (1.0 + known.variation)  # searches end short of the minimum, and H may multiply that
+        size = 1e-8 * (
+            1.0 + known.variation
+        )  # searches end short of the minimum, and H may multiply that
         assert known.switching <= known.promised + size
         assert known.promised <= known.variation + size
         assert known.regret <= known.bound + size
@@ -402,4 +420,6 @@ def test_auto_plans_with_a_bound_on_a_movement_of_ones_own():
         kl.contrib.ImpactMovement(3.0),
     ]
     for movement in (*known, kl.contrib.MahalanobisMovement(3.0, A=np.eye(4))):
-        assert {expert.movement for expert in kl.auto(kl.Simplex(4), movement).experts} == {movement}
+        assert {expert.movement for expert in kl.auto(kl.Simplex(4), movement).experts} == {
+            movement
+        }

@@ -116,7 +116,9 @@ class TestATrace:
             Source(written(tmp_path, text))
 
     @given(
-        values=st.lists(st.lists(st.floats(-1e9, 1e9), min_size=3, max_size=3), min_size=1, max_size=30),
+        values=st.lists(
+            st.lists(st.floats(-1e9, 1e9), min_size=3, max_size=3), min_size=1, max_size=30
+        ),
         row=st.integers(0, 29),
         column=st.integers(0, 2),
         junk=st.sampled_from(["", "NA", "x", "inf", "1e999", "--", "NaN"]),
@@ -135,7 +137,9 @@ class TestATrace:
         missing = junk in ("", "NA", "NaN")
         if not missing or fill is None or (fill == "forward" and row == 0) or len(values) == 1:
             name = "abc"[column]
-            told = f"Row {row + 1}, column {name}|has no complete rows|Column {name} has no numbers"
+            told = (
+                f"Row {row + 1}, column {name}|has no complete rows|Column {name} has no numbers"
+            )
             with pytest.raises(InvalidInput, match=told):
                 Source(path, fill=fill)
             return
@@ -149,7 +153,9 @@ class TestATrace:
         np.testing.assert_array_equal(source.read(0, source.T), repaired)
 
     @pytest.mark.parametrize("name", ["trace.csv", "trace.parquet"])
-    def test_longer_than_a_piece_is_read_and_filled_across_pieces(self, tmp_path, name, monkeypatch):
+    def test_longer_than_a_piece_is_read_and_filled_across_pieces(
+        self, tmp_path, name, monkeypatch
+    ):
         monkeypatch.setattr("klazy.studies.replay.source.ROWS", 7)
         values = np.random.default_rng(0).normal(size=(100, 2)).round(3)
         frame = pl.DataFrame({"a": values[:, 0], "b": values[:, 1]})
@@ -174,9 +180,16 @@ class TestATrace:
     @pytest.mark.parametrize("name", ["delays[1]", "delay?1", "~"])
     def test_is_the_file_of_that_name_and_no_pattern(self, tmp_path, monkeypatch, name):
         monkeypatch.chdir(tmp_path)
-        for write, kind in ((pl.DataFrame.write_csv, "csv"), (pl.DataFrame.write_parquet, "parquet")):
+        for write, kind in (
+            (pl.DataFrame.write_csv, "csv"),
+            (pl.DataFrame.write_parquet, "parquet"),
+        ):
             Path(name).mkdir(exist_ok=True)
-            for file, value in ((f"{name}.{kind}", 7.0), (f"{name}/x.{kind}", 7.0), (f"delays1.{kind}", 1.0)):
+            for file, value in (
+                (f"{name}.{kind}", 7.0),
+                (f"{name}/x.{kind}", 7.0),
+                (f"delays1.{kind}", 1.0),
+            ):
                 with open(file, "wb") as there:
                     write(pl.DataFrame({"a": [value], "b": [value]}), there)
             assert Source(f"{name}.{kind}").read(0, 1).tolist() == [[7.0, 7.0]]
@@ -219,7 +232,9 @@ class TestATrace:
         frame = pl.DataFrame({"time": days, "a": values[:, 0], "b": values[:, 1]})
         frame.write_excel(tmp_path / "t.xlsx")
         frame.write_csv(tmp_path / "t.csv")
-        indexed = pandas.DataFrame({"a": values[:, 0], "b": values[:, 1]}, index=pandas.DatetimeIndex(days))
+        indexed = pandas.DataFrame(
+            {"a": values[:, 0], "b": values[:, 1]}, index=pandas.DatetimeIndex(days)
+        )
         for data in (frame, indexed, tmp_path / "t.csv", tmp_path / "t.xlsx"):
             source = Source(data)
             assert source.columns == ["a", "b"]
@@ -236,13 +251,17 @@ sys.modules["polars"] = None
 import klazy
 klazy.replay([[1.0]])
 """
-        done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=300)
+        done = subprocess.run(
+            [sys.executable, "-c", script], capture_output=True, text=True, timeout=300
+        )
         assert "replay needs polars, which is not installed. Run: pip install" in done.stderr
 
     @pytest.mark.parametrize("fill", ["forward", "zero", "drop"])
     def test_with_a_column_in_which_everything_is_missing_is_refused(self, tmp_path, fill):
         path = written(tmp_path, "a,b\n1,\n2,NA\n")
-        with pytest.raises(InvalidInput, match=r"Column b has no numbers: all its cells are missing\."):
+        with pytest.raises(
+            InvalidInput, match=r"Column b has no numbers: all its cells are missing\."
+        ):
             Source(path, fill=fill)
 
     def test_says_where_clocks_changed_and_steps_are_missing(self):
@@ -255,14 +274,21 @@ klazy.replay([[1.0]])
         summer = [f"2024-10-27T0{hour}:00+02:00" for hour in range(3)]
         winter = [f"2024-10-27T0{hour}:00+01:00" for hour in range(2, 5)]
         source = Source(pl.DataFrame({"time": [*summer, *winter], "a": np.arange(6.0)}))
-        assert source.list_notes() == ["The offset from UTC changes once, as for daylight saving."]
+        assert source.list_notes() == [
+            "The offset from UTC changes once, as for daylight saving."
+        ]
 
     @pytest.mark.parametrize("month", [3, 10])
     def test_of_steps_that_are_all_the_same_has_no_gap_whatever_the_clocks_show(self, month):
         """Minutes around the last Sunday of the month, when clocks change, as text and with a zone of their own."""
-        instants = np.datetime64(f"2024-{month:02}-30T22:00" if month == 3 else "2024-10-26T22:00")
+        instants = np.datetime64(
+            f"2024-{month:02}-30T22:00" if month == 3 else "2024-10-26T22:00"
+        )
         frame = pl.DataFrame(
-            {"time": instants + np.arange(300) * np.timedelta64(60_000, "ms"), "a": np.arange(300.0)}
+            {
+                "time": instants + np.arange(300) * np.timedelta64(60_000, "ms"),
+                "a": np.arange(300.0),
+            }
         )
         zoned = frame.with_columns(
             pl.col("time").dt.replace_time_zone("UTC").dt.convert_time_zone("Europe/Berlin")
@@ -270,7 +296,9 @@ klazy.replay([[1.0]])
         text = zoned.with_columns(pl.col("time").dt.to_string("%Y-%m-%dT%H:%M:%S%:z"))
         for data in (zoned, text):
             source = Source(data)
-            assert source.list_notes() == ["The offset from UTC changes once, as for daylight saving."]
+            assert source.list_notes() == [
+                "The offset from UTC changes once, as for daylight saving."
+            ]
             late = Source(data[[*range(40), *range(41, 300)]])
             assert late.list_notes()[1:] == [
                 "1 gap in the time stamps (the usual step is 1 minute); rows are treated as consecutive."
@@ -300,14 +328,17 @@ klazy.replay([[1.0]])
             np.timedelta64(3_600_000, "ms"),
         )
         source = Source(
-            pl.DataFrame({"time": np.delete(every, [30, 31, 50]), "a": np.arange(len(every) - 3.0)})
+            pl.DataFrame(
+                {"time": np.delete(every, [30, 31, 50]), "a": np.arange(len(every) - 3.0)}
+            )
         )
         assert source.list_notes() == [
             "2 gaps in the time stamps (the usual step is 1 hour); rows are treated as consecutive."
         ]
 
     @pytest.mark.parametrize(
-        ("fill", "note"), [("zero", "1 missing cell was filled (zero)."), ("drop", "1 row was dropped.")]
+        ("fill", "note"),
+        [("zero", "1 missing cell was filled (zero)."), ("drop", "1 row was dropped.")],
     )
     def test_with_one_missing_cell_says_so(self, tmp_path, fill, note):
         assert Source(written(tmp_path, "a,b\n1,2\n3,\n5,6\n"), fill=fill).list_notes() == [note]
@@ -330,7 +361,9 @@ def rows_for(costs: str, n: int, seed: int = 0, d: int = 5) -> np.ndarray:
 class TestASetup:
     def test_has_floors_on_any_simplex(self):
         floors = [0.2, 0.0, 0.5]
-        assert make_setup(3, total=2.0, floor=floors).domain == kl.CappedSimplex(3, 2.0, 2.0, floors)
+        assert make_setup(3, total=2.0, floor=floors).domain == kl.CappedSimplex(
+            3, 2.0, 2.0, floors
+        )
         assert make_setup(3, total=2.0).domain == kl.Simplex(3, 2.0)
 
     @pytest.mark.parametrize(
@@ -393,14 +426,22 @@ class TestAContender:
         of = make_setup(3, move_cost=0.1)
         day = np.repeat(np.eye(3)[[0, 1, 2, 1]], 6, axis=0)
         rows = np.tile(day, (10, 1))
-        contenders = list_tunables(of, rows, iter([rows]), 2 * len(rows), np.linspace(0.0, 239 * 3600.0, 240))
+        contenders = list_tunables(
+            of, rows, iter([rows]), 2 * len(rows), np.linspace(0.0, 239 * 3600.0, 240)
+        )
         paid = {}
         for contender in contenders:
             if contender.name in ("seasonal", "dead band"):
                 measure = partial(measure_learners, setup=of, rows=rows)
                 found = tune(contender, rows, of.charge, measure)
-                _, hitting, switching = charge_player(contender.make(**found.parameters), rows, of.charge)
-                paid[contender.name] = found.parameters, hitting.sum(), (hitting + switching).sum()
+                _, hitting, switching = charge_player(
+                    contender.make(**found.parameters), rows, of.charge
+                )
+                paid[contender.name] = (
+                    found.parameters,
+                    hitting.sum(),
+                    (hitting + switching).sum(),
+                )
         parameters, hitting, cost = paid["seasonal"]
         assert parameters["period"] == 24
         assert hitting < 24  # all that it pays before it knows a day
@@ -439,7 +480,12 @@ class TestAContender:
         [
             (60.0 * np.arange(20_160), 8, 40_320, []),
             (60.0 * np.arange(1000), 1, 2000, ["A day is 1440 rows; with 1000 rows to tune on"]),
-            (60.0 * np.arange(6000), 1, 12_000, ["A week is 10080 rows; with 6000 rows to tune on"]),
+            (
+                60.0 * np.arange(6000),
+                1,
+                12_000,
+                ["A week is 10080 rows; with 6000 rows to tune on"],
+            ),
             (60.0 * np.arange(6000), 1, 10_000, []),  # nobody expects weeks there
             (
                 60.0 * np.arange(20_160),
@@ -447,14 +493,24 @@ class TestAContender:
                 40_320,
                 ["at 9 numbers a row that is more than the 80640 that are stored"],
             ),
-            (1.0 * np.arange(10_000), 1, 90_000, ["A day is 86400 rows; a season may have 10080, so"]),
+            (
+                1.0 * np.arange(10_000),
+                1,
+                90_000,
+                ["A day is 86400 rows; a season may have 10080, so"],
+            ),
             (
                 60.0 * np.arange(6000) + 1e4 * np.sin(np.arange(6000)),
                 1,
                 10_000,
                 ["of the rows come a day after the row"],
             ),
-            (None, 1, 4000, ["have no dates, so patterns that repeat after more than 512 rows were not"]),
+            (
+                None,
+                1,
+                4000,
+                ["have no dates, so patterns that repeat after more than 512 rows were not"],
+            ),
             (None, 1, 2000, []),
         ],
         ids=str,
@@ -523,14 +579,20 @@ def by_step(monkeypatch):
     monkeypatch.setattr("klazy.studies.replay.scoring.run", run)
     monkeypatch.setattr("klazy.studies.replay.scoring.run_batch", run_batch)
     for module in ("scoring", "report"):
-        monkeypatch.setattr(f"klazy.studies.replay.{module}.Agent", partial(kl.Agent, engine="step"))
+        monkeypatch.setattr(
+            f"klazy.studies.replay.{module}.Agent", partial(kl.Agent, engine="step")
+        )
 
 
 @pytest.fixture(scope="module")
 def phased():
     """Shares whose costs change every two hundred rounds, under noise."""
     rng = np.random.default_rng(3)
-    g = 2.0 + np.repeat(rng.normal(size=(8, 5)), 100, axis=0) + rng.normal(scale=1.5, size=(800, 5))
+    g = (
+        2.0
+        + np.repeat(rng.normal(size=(8, 5)), 100, axis=0)
+        + rng.normal(scale=1.5, size=(800, 5))
+    )
     return replay(name_columns(g), move_cost=8.0), g
 
 
@@ -542,7 +604,10 @@ class TestForPapers:
         assert again.to_json() == report.to_json()
         row = dict(zip(report.source.columns, rows[400], strict=True))
         assert again.agent().observe(row) == report.agent().observe(row)
-        assert again.source.read_baseline(3, 5).tolist() == report.source.read_baseline(3, 5).tolist()
+        assert (
+            again.source.read_baseline(3, 5).tolist()
+            == report.source.read_baseline(3, 5).tolist()
+        )
 
     def test_its_table_is_csv_latex_and_pandas_and_its_figures_are_files(self, phased, tmp_path):
         report, _ = phased
@@ -555,7 +620,9 @@ class TestForPapers:
         body = report.to_latex().split("\\midrule\n")[1].split("\\bottomrule")[0]
         cells = [line.removesuffix(r" \\").split(" & ") for line in body.splitlines()]
         assert [each[0] for each in cells] == report.table["contender"].to_list()
-        costs = [float(each[4].strip("$").replace(r" \cdot 10^{", "e").rstrip("}")) for each in cells]
+        costs = [
+            float(each[4].strip("$").replace(r" \cdot 10^{", "e").rstrip("}")) for each in cells
+        ]
         assert costs == pytest.approx(report.table["cost"].to_list(), rel=1e-3)
         report.savefig(tmp_path / "decisions.pdf", kind="decisions")
         drawn = (tmp_path / "decisions.pdf").read_bytes()
@@ -566,12 +633,20 @@ class TestForPapers:
     def test_latex_has_powers_of_ten_only_for_very_large_and_very_small_numbers(self):
         rows = [{"cost": value} for value in (11380.3, 99999.7, 1234567.0, 0.00001234, -12.0)]
         cells = [line.removesuffix(r" \\") for line in write_latex(rows).split("\n")[4:-3]]
-        assert cells == ["$11380$", "$100000$", r"$1.235 \cdot 10^{6}$", r"$1.234 \cdot 10^{-5}$", "$-12$"]
+        assert cells == [
+            "$11380$",
+            "$100000$",
+            r"$1.235 \cdot 10^{6}$",
+            r"$1.234 \cdot 10^{-5}$",
+            "$-12$",
+        ]
 
     @given(st.text(max_size=20))
     def test_latex_reads_no_cell_as_a_command(self, text):
         cell = write_latex([{"cell": text}]).split("\n")[4].removesuffix(r" \\")
-        written = re.sub(r"\\text(backslash|asciitilde|asciicircum|less|greater)\{\}|\\[&%$#_{}]", "", cell)
+        written = re.sub(
+            r"\\text(backslash|asciitilde|asciicircum|less|greater)\{\}|\\[&%$#_{}]", "", cell
+        )
         assert not set(written) & set("&%$#_{}~^\\\n")
 
 
@@ -585,7 +660,9 @@ class TestAReplay:
         report = replay(name_columns(rows), costs=costs, move_cost=0.2, **shape)
         assert report.optimum is not None
         for score in report.scores:
-            assert score.cost >= report.optimum.lower_bound - 1e-9 * abs(report.optimum.lower_bound)
+            assert score.cost >= report.optimum.lower_bound - 1e-9 * abs(
+                report.optimum.lower_bound
+            )
             reproduce(report, score, rows, tmp_path)
         for one, other in pairwise(report.scores):
             assert one.cost <= other.cost or one.ties_with(other)
@@ -595,10 +672,14 @@ class TestAReplay:
         for score in report.scores:
             reproduce(report, score, g, tmp_path)
 
-    @pytest.mark.parametrize("options", [{"whole": True}, {"guards": kl.Guards(hold=3, per_round=1.0)}])
+    @pytest.mark.parametrize(
+        "options", [{"whole": True}, {"guards": kl.Guards(hold=3, per_round=1.0)}]
+    )
     def test_is_paid_again_within_guards(self, tmp_path, by_step, options):
         rows = 5.0 + 4.0 * rows_for("linear", 50)
-        report = replay(name_columns(rows), "box", "quadratic", upper=20.0, move_cost=0.5, **options)
+        report = replay(
+            name_columns(rows), "box", "quadratic", upper=20.0, move_cost=0.5, **options
+        )
         for score in report.scores:
             agent = reproduce(report, score, rows, tmp_path)
             if "whole" in options:
@@ -645,7 +726,9 @@ class TestAReplay:
             trace = kl.run(score.player.learner, g, movement=report.setup.movement, engine="step")
             x = np.vstack((trace.x, trace.state.x))
             hitting = sum(float(g[t] @ x[t]) for t in range(first, len(g)))
-            switching = sum(8.0 * 0.5 * float(np.abs(x[t + 1] - x[t]).sum()) for t in range(first, len(g)))
+            switching = sum(
+                8.0 * 0.5 * float(np.abs(x[t + 1] - x[t]).sum()) for t in range(first, len(g))
+            )
             assert score.hitting == pytest.approx(hitting, rel=1e-9)
             assert score.switching == pytest.approx(switching, rel=1e-7, abs=1e-6)
             assert score.stretches.sum() == pytest.approx(score.cost, rel=1e-12)
@@ -668,7 +751,9 @@ class TestAReplay:
         report, g = phased
         score = report.score("GD")
         (greedy,) = (
-            each for each in list_tunables(report.setup, g[:400], iter([g[:400]]), 800) if each.name == "GD"
+            each
+            for each in list_tunables(report.setup, g[:400], iter([g[:400]]), 800)
+            if each.name == "GD"
         )
 
         def cost(sigma):
@@ -711,19 +796,24 @@ class TestAReplay:
     def test_charges_a_baseline_the_same_prices(self, by_step):
         rows = rows_for("linear", 60, d=3)
         made = np.eye(3)[np.arange(60) // 7 % 3]
-        frame = name_columns(rows).with_columns(pl.Series(f"now{i}", made[:, i]) for i in range(3))
+        frame = name_columns(rows).with_columns(
+            pl.Series(f"now{i}", made[:, i]) for i in range(3)
+        )
         report = replay(frame, move_cost=0.5, baseline=["now0", "now1", "now2"])
         score = report.score("baseline")
         assert report.source.columns == ["c0", "c1", "c2"]
         assert score.hitting == pytest.approx((rows * made)[30:].sum())
-        assert score.switching == pytest.approx(0.5 * (made[31:] != made[30:-1]).any(axis=1).sum())
+        assert score.switching == pytest.approx(
+            0.5 * (made[31:] != made[30:-1]).any(axis=1).sum()
+        )
         again = replay(rows, move_cost=0.5, baseline=made)
         assert again.score("baseline").cost == score.cost
         saving = report.savings["baseline"]
         assert saving.cost == pytest.approx(score.cost - report.best.cost)
         assert saving.share == pytest.approx(saving.cost / score.cost)
         with pytest.raises(
-            InvalidInput, match=r"baseline must have 60 rows with 3 decisions each, .* got 59 rows with 3"
+            InvalidInput,
+            match=r"baseline must have 60 rows with 3 decisions each, .* got 59 rows with 3",
         ):
             replay(rows, baseline=made[1:])
         with pytest.raises(InvalidInput, match="The baseline cannot become an agent"):
@@ -734,7 +824,11 @@ class TestAReplay:
         relatives = np.exp(np.random.default_rng(0).normal(0.0, 0.02, (60, 2)))
         halves = kl.Fixed(kl.Simplex(2))
         report = replay(
-            relatives, costs="log-wealth", movement="l1", move_cost=0.01, baseline=np.full((60, 2), 0.5)
+            relatives,
+            costs="log-wealth",
+            movement="l1",
+            move_cost=0.01,
+            baseline=np.full((60, 2), 0.5),
         )
         worth = 0.5 * relatives[30:]
         drifted = worth / worth.sum(axis=1, keepdims=True)
@@ -751,8 +845,12 @@ class TestAReplay:
         relatives = np.exp(np.random.default_rng(0).normal(0.0, 0.01, (60, 3)))
         source = Source(relatives)
         options = {"costs": "log-wealth", **shape}
-        best = find_hindsight_optimum(source, make_setup(3, movement="l1", move_cost=0.01, **options), 30, 60)
-        same = find_hindsight_optimum(source, make_setup(3, movement="tv", move_cost=0.02, **options), 30, 60)
+        best = find_hindsight_optimum(
+            source, make_setup(3, movement="l1", move_cost=0.01, **options), 30, 60
+        )
+        same = find_hindsight_optimum(
+            source, make_setup(3, movement="tv", move_cost=0.02, **options), 30, 60
+        )
         assert best is not None
         assert same is not None
         assert best.lower_bound == same.lower_bound
@@ -776,14 +874,18 @@ class TestAReplay:
         report = replay(rows, move_cost=[0.1, 1.0], folds=2)
         assert [(fold.first, fold.last) for fold in report.folds] == [(40, 60), (60, 80)]
         alone = replay(rows[:60], move_cost=1.0, train=40 / 60)
-        assert {score.name: score.cost for score in report.folds[0].scores if score.name != "SAder-k"} == {
+        assert {
+            score.name: score.cost for score in report.folds[0].scores if score.name != "SAder-k"
+        } == {
             score.name: score.cost
             for score in alone.scores
             if score.name != "SAder-k"  # is told how long it is
         }
         prices = json.loads(report.to_json())["move_costs"]
         assert [row["move_cost"] for row in prices] == [0.1, 1.0]
-        assert [row["parameters"] for row in prices] == [each.best.parameters for each in report.move_costs]
+        assert [row["parameters"] for row in prices] == [
+            each.best.parameters for each in report.move_costs
+        ]
         folds = json.loads(report.to_json())["folds"]
         scores = [score for fold in report.folds for score in fold.scores]
         assert [row["parameters"] for row in folds] == [score.parameters for score in scores]
@@ -799,14 +901,18 @@ class TestAReplay:
         report = replay(rows, up=[1.0, 2.0, 3.0], down=0.5, move_cost=2.0)
         best = report.score("last value")
         steps = np.diff(np.vstack((best.points, best.player.x)), axis=0)
-        paid = 2.0 * (np.maximum(steps, 0.0) @ [1.0, 2.0, 3.0] + 0.5 * np.maximum(-steps, 0.0).sum(axis=1))
+        paid = 2.0 * (
+            np.maximum(steps, 0.0) @ [1.0, 2.0, 3.0] + 0.5 * np.maximum(-steps, 0.0).sum(axis=1)
+        )
         assert best.switching == pytest.approx(paid.sum())
         capped = replay(rows, "capped-simplex", cap=[0.5, 0.6, 0.7], floor=[0.1, 0.0, 0.0])
         assert (capped.score("last value").points <= np.array([0.5, 0.6, 0.7]) + 1e-12).all()
         assert (capped.score("last value").points[:, 0] >= 0.1).all()
         fee = replay(rows, movement="fee", move_cost=0.3)
         assert fee.optimum is None
-        assert fee.score("last value").switching == pytest.approx(0.3 * fee.score("last value").moves)
+        assert fee.score("last value").switching == pytest.approx(
+            0.3 * fee.score("last value").moves
+        )
 
 
 # How a problem is said: options of the command.
@@ -871,15 +977,35 @@ def write_with_holes(folder: Path) -> tuple[list[str], list[int]]:
 class TestTheProblemAsItIs:
     """Units, limits and times of the user's own: one law for replay, live, stores and service."""
 
-    OPTIONS = ("--domain", "box", "--upper", 30, "--costs", "pinball", "--short", 4, "--move-cost", 0.5)
+    OPTIONS = (
+        "--domain",
+        "box",
+        "--upper",
+        30,
+        "--costs",
+        "pinball",
+        "--short",
+        4,
+        "--move-cost",
+        0.5,
+    )
 
     @pytest.mark.parametrize("contender", ["moving average", "GD"])
     @pytest.mark.parametrize("options", PROBLEMS, ids=" ".join)
-    def test_is_paid_alike_by_replay_live_stores_and_service(self, tmp_path, by_step, options, contender):
+    def test_is_paid_alike_by_replay_live_stores_and_service(
+        self, tmp_path, by_step, options, contender
+    ):
         """An emitted agent pays what the replay promised, to the last digit, wherever it runs, with missing cells too."""
         rng = np.random.default_rng(8)
-        demand = 600.0 + 400.0 * np.sin(np.arange(80) / 6.0)[:, None] + rng.normal(scale=90.0, size=(80, 2))
-        lines = [f"{i},{row[0]:.3f},{'' if i % 9 == 4 else f'{row[1]:.3f}'}" for i, row in enumerate(demand)]
+        demand = (
+            600.0
+            + 400.0 * np.sin(np.arange(80) / 6.0)[:, None]
+            + rng.normal(scale=90.0, size=(80, 2))
+        )
+        lines = [
+            f"{i},{row[0]:.3f},{'' if i % 9 == 4 else f'{row[1]:.3f}'}"
+            for i, row in enumerate(demand)
+        ]
         written(tmp_path, "\n".join(["time,eu,us", *lines]) + "\n", "load.csv")
         told = ("--fill", "forward", "--contender", contender, "--emit", "agent.json", "--json")
         ended = call_klazy("replay", "load.csv", *self.OPTIONS, *options, *told, folder=tmp_path)
@@ -891,14 +1017,19 @@ class TestTheProblemAsItIs:
         promised = (paid[contender]["hitting"], paid[contender]["switching"])
 
         rest = lines[report["rounds"]["first"] :]
-        ended = feed("\n".join(["time,eu,us", *rest]), tmp_path / "agent.json", "--state", "live.db")
+        ended = feed(
+            "\n".join(["time,eu,us", *rest]), tmp_path / "agent.json", "--state", "live.db"
+        )
         assert ended.status == 0, ended.stderr
         with kl.Agent.open(tmp_path / "live.db", name="agent") as played:
             assert (played.hitting, played.switching) == promised
             decision = played.decision
 
         rows = [dict(zip(("time", "eu", "us"), line.split(","), strict=True)) for line in rest]
-        rows = [{name: float(row[name]) if row[name] else None for name in ("eu", "us")} for row in rows]
+        rows = [
+            {name: float(row[name]) if row[name] else None for name in ("eu", "us")}
+            for row in rows
+        ]
         file = tmp_path / "observed.db"
         kl.Agent.open(file, kl.Agent.load(tmp_path / "agent.json"), name="fleet").close()
         for at, row in enumerate(rows):
@@ -921,7 +1052,14 @@ class TestTheProblemAsItIs:
     def test_is_told_to_a_service_as_to_an_agent(self, tmp_path):
         family = kl.Pinball(4.0)
         rule = kl.LastValue(kl.Box(0, 30), family=family)
-        given = {"costs": family, "columns": ["eu"], "per": 60, "lead": 2, "delay": 1, "movement": "l1"}
+        given = {
+            "costs": family,
+            "columns": ["eu"],
+            "per": 60,
+            "lead": 2,
+            "delay": 1,
+            "movement": "l1",
+        }
         agent = kl.Agent(rule, guards=kl.Guards(up=2.0), **given)
         with run_service(tmp_path, insecure=True) as served:
             remote = served.client().agent("new", rule, guards=kl.Guards(up=2.0), **given)
@@ -933,7 +1071,13 @@ class TestTheProblemAsItIs:
     def test_has_decisions_in_units_of_their_own(self):
         """Dividing the demand by hand is the same, but for the rows that the agent takes; whole numbers are the default."""
         demand = 600.0 + 400.0 * np.sin(np.arange(80) / 6.0)[:, None]
-        options = {"domain": "box", "costs": "pinball", "upper": 30.0, "short": 4.0, "move_cost": 0.5}
+        options = {
+            "domain": "box",
+            "costs": "pinball",
+            "upper": 30.0,
+            "short": 4.0,
+            "move_cost": 0.5,
+        }
         found = replay(demand, per=60.0, **options)
         by_hand = replay(demand / 60.0, whole=True, **options)
         assert found.table.equals(by_hand.table)
@@ -945,7 +1089,9 @@ class TestTheProblemAsItIs:
         agent = kl.Agent(rule, costs=family, columns=["eu"], per=60)
         assert agent.observe({"eu": 120.0}) == {"eu": 2.0}
         assert (agent.hitting, agent.per) == (8.0, (60.0,))
-        with pytest.raises(InvalidInput, match="per needs costs of demands or targets, pinball or quadratic"):
+        with pytest.raises(
+            InvalidInput, match="per needs costs of demands or targets, pinball or quadratic"
+        ):
             replay(demand, per=60.0)
         with pytest.raises(InvalidInput, match=r"per must be above 0, got 0\.0\."):
             replay(demand, per=0.0, **options)
@@ -954,12 +1100,19 @@ class TestTheProblemAsItIs:
     def test_has_ramp_limits_that_everybody_keeps(self, monkeypatch, whole):
         """The optimum is that of offline_optimum, and keeps them from piece to piece, too."""
         demand = 10.0 + 8.0 * np.sin(np.arange(120) / 4.0)[:, None]
-        options = {"domain": "box", "costs": "pinball", "upper": 30.0, "short": 4.0, "move_cost": 0.5}
+        options = {
+            "domain": "box",
+            "costs": "pinball",
+            "upper": 30.0,
+            "short": 4.0,
+            "move_cost": 0.5,
+        }
         options["whole"] = whole
         found = replay(demand, ramp_up=2.0, ramp_down=1.0, **options)
         free = replay(demand, **options)
         assert (
-            found.setup.ramp == replay(demand, guards=kl.Guards(up=[2.0], down=[1.0]), **options).setup.ramp
+            found.setup.ramp
+            == replay(demand, guards=kl.Guards(up=[2.0], down=[1.0]), **options).setup.ramp
         )
         with pytest.raises(InvalidInput, match=r"ramp_up must be above 0, got 0\.0\."):
             replay(demand, ramp_up=0.0, **options)
@@ -972,7 +1125,9 @@ class TestTheProblemAsItIs:
             assert steps.min() >= -1.0 - 1e-12
         rows = kl.PinballCosts(demand[60:], short=4.0)
         box = kl.Box(0, 30)
-        exact = kl.offline_optimum(rows, box, kl.L1Movement(0.5), ramp=(1, 2), integers=whole, gap=1e-3)
+        exact = kl.offline_optimum(
+            rows, box, kl.L1Movement(0.5), ramp=(1, 2), integers=whole, gap=1e-3
+        )
         assert found.optimum.cost == pytest.approx(exact.cost, rel=1e-3)
         monkeypatch.setattr("klazy.studies.replay.scoring.OPTIMUM_NUMBERS", 25)
         pieces = find_hindsight_optimum(found.source, found.setup, 60, 120)
@@ -983,7 +1138,13 @@ class TestTheProblemAsItIs:
     def test_has_a_lead_time_in_which_nobody_moves(self):
         """The optimum is that of offline_optimum, and the decisions in the report are those in force."""
         demand = 10.0 + 8.0 * np.sin(np.arange(80) / 4.0)[:, None]
-        options = {"domain": "box", "costs": "pinball", "upper": 30.0, "short": 4.0, "move_cost": 0.5}
+        options = {
+            "domain": "box",
+            "costs": "pinball",
+            "upper": 30.0,
+            "short": 4.0,
+            "move_cost": 0.5,
+        }
         late, plain = replay(demand, lead=3, **options), replay(demand, **options)
         for score in late.scores:
             assert (score.points[:4] == score.points[0]).all()
@@ -1000,9 +1161,17 @@ class TestTheProblemAsItIs:
     @pytest.mark.parametrize("options", [{}, {"lead": 2, "ramp_up": 3.0, "per": 4.0}], ids=repr)
     def test_has_an_autoscaler_that_is_charged_like_any_other(self, by_step, options):
         rng = np.random.default_rng(3)
-        demand = np.maximum(60.0 + 40.0 * np.sin(np.arange(120) / 9.0) + rng.normal(scale=8.0, size=120), 0.0)
+        demand = np.maximum(
+            60.0 + 40.0 * np.sin(np.arange(120) / 9.0) + rng.normal(scale=8.0, size=120), 0.0
+        )
         times = [datetime(2024, 1, 1) + timedelta(minutes=i) for i in range(120)]
-        game: dict[str, Any] = {"domain": "box", "costs": "pinball", "upper": 200.0, "short": 4.0, **options}
+        game: dict[str, Any] = {
+            "domain": "box",
+            "costs": "pinball",
+            "upper": 200.0,
+            "short": 4.0,
+            **options,
+        }
         frame = pl.DataFrame({"time": times, "demand": demand})
         report = replay(frame, baseline="hpa:target=0.5,window=3m", **game)
         found = report.score("baseline")
@@ -1011,7 +1180,9 @@ class TestTheProblemAsItIs:
         warm = kl.Agent(rule, history=demand[:60, None] / options.get("per", 1.0))
         given = {name: options[name] for name in ("lead", "per") if name in options}
         guards = report.setup.guards
-        agent = kl.Agent(rule, costs=kl.Pinball(4.0), movement="l1", state=warm.state, guards=guards, **given)
+        agent = kl.Agent(
+            rule, costs=kl.Pinball(4.0), movement="l1", state=warm.state, guards=guards, **given
+        )
         for row in demand[60:, None]:
             agent.observe(row)
         assert (agent.hitting, agent.switching) == (found.hitting, found.switching)
@@ -1041,10 +1212,16 @@ class TestTheProblemAsItIs:
     ):
         """In rows of their own or before, with some missing: what is promised is paid, to the last digit."""
         rng = np.random.default_rng(8)
-        demand = 600.0 + 400.0 * np.sin(np.arange(84) / 6.0)[:, None] + rng.normal(scale=90.0, size=(84, 2))
+        demand = (
+            600.0
+            + 400.0 * np.sin(np.arange(84) / 6.0)[:, None]
+            + rng.normal(scale=90.0, size=(84, 2))
+        )
         told = demand + rng.normal(scale=30.0, size=demand.shape)
         ahead = 1 + sum(
-            int(options[options.index(lag) + 1]) for lag in ("--lead", "--delay") if lag in options
+            int(options[options.index(lag) + 1])
+            for lag in ("--lead", "--delay")
+            if lag in options
         )
         shift = 0 if stand == "this" else ahead
         rows = []
@@ -1069,7 +1246,9 @@ class TestTheProblemAsItIs:
             "--emit",
             "agent.json",
         )
-        ended = call_klazy("replay", "load.csv", *self.OPTIONS, *options, *given, "--json", folder=tmp_path)
+        ended = call_klazy(
+            "replay", "load.csv", *self.OPTIONS, *options, *given, "--json", folder=tmp_path
+        )
         assert ended.status == 0, ended.stderr
         report = json.loads(ended.stdout)
         assert report["columns"] == ["eu", "us"]
@@ -1078,7 +1257,10 @@ class TestTheProblemAsItIs:
         first = report["rounds"]["first"]
 
         ended = feed(
-            "\n".join([lines[0], *lines[first + 1 :]]), tmp_path / "agent.json", "--state", "live.db"
+            "\n".join([lines[0], *lines[first + 1 :]]),
+            tmp_path / "agent.json",
+            "--state",
+            "live.db",
         )
         assert ended.status == 0, ended.stderr
         with kl.Agent.open(tmp_path / "live.db", name="agent") as played:
@@ -1087,7 +1269,9 @@ class TestTheProblemAsItIs:
 
         # An agent gets each forecast after the row before.
         cells = [dict(zip(names[1:], row[1:], strict=True)) for row in rows[first:]]
-        cells = [{name: float(text) if text else None for name, text in row.items()} for row in cells]
+        cells = [
+            {name: float(text) if text else None for name, text in row.items()} for row in cells
+        ]
         if stand == "this":
             later = [*cells[ahead:], *[{}] * ahead]
             cells = [
@@ -1104,7 +1288,9 @@ class TestTheProblemAsItIs:
             assert (agent.hitting, agent.switching, agent.decision) == (*promised, decision)
             assert (remote.hitting, remote.switching, remote.decision) == (*promised, decision)
 
-    @pytest.mark.parametrize(("stand", "moved"), list(product(["this", "next"], [-2, -1, 0, 1, 2])))
+    @pytest.mark.parametrize(
+        ("stand", "moved"), list(product(["this", "next"], [-2, -1, 0, 1, 2]))
+    )
     def test_has_forecasts_whose_rows_are_noticed_if_they_are_others(self, stand, moved):
         rng = np.random.default_rng(moved + 9)
         rows = np.cumsum(rng.normal(size=(200, 2)), axis=0) * [1.0, 100.0]
@@ -1117,11 +1303,23 @@ class TestTheProblemAsItIs:
         said = list_misplaced(source, make_setup(2, "box", "quadratic", upper=1e4))
         assert len(said) == (moved != 0)
         remedies = {
-            ("this", 1): "fit the next row better than their own row, .* Write forecast_for='next'.",
-            ("this", -1): "fit the row before better than .* Move them up by 1 row, unless they only repeat",
+            (
+                "this",
+                1,
+            ): "fit the next row better than their own row, .* Write forecast_for='next'.",
+            (
+                "this",
+                -1,
+            ): "fit the row before better than .* Move them up by 1 row, unless they only repeat",
             ("this", 2): "fit the row 2 rows later better than .* Move them down by 2 rows.",
-            ("next", -1): "fit their own row better than the next row, .* write forecast_for='this'.",
-            ("next", 1): "fit the row 2 rows later better than the next row, .* Move them down by 1 row.",
+            (
+                "next",
+                -1,
+            ): "fit their own row better than the next row, .* write forecast_for='this'.",
+            (
+                "next",
+                1,
+            ): "fit the row 2 rows later better than the next row, .* Move them down by 1 row.",
         }
         assert re.search(remedies.get((stand, moved), ""), " ".join(said))
 
@@ -1143,7 +1341,11 @@ class TestTheProblemAsItIs:
             **game,
         )
         more = pl.DataFrame(
-            {"time": [datetime(2023, 1, 1), *times], "b": [1.0, *told[:, 1]], "a": [1.0, *told[:, 0]]}
+            {
+                "time": [datetime(2023, 1, 1), *times],
+                "b": [1.0, *told[:, 1]],
+                "a": [1.0, *told[:, 0]],
+            }
         )
         more.write_csv(tmp_path / "told.csv")
         apart = replay(holes, forecast=str(tmp_path / "told.csv"), **game)
@@ -1156,12 +1358,18 @@ class TestTheProblemAsItIs:
         assert without.to_dict()["forecasts"] is None
         assert without.score("auto").cost == inside.score("auto").cost
         for wrong, message in (
-            ("a_told", r"forecast must name a column for each of \['a', 'b', 'b_told'\], got \['a_told'\]"),
+            (
+                "a_told",
+                r"forecast must name a column for each of \['a', 'b', 'b_told'\], got \['a_told'\]",
+            ),
             (
                 "c_told",
                 r"forecast must be a file or columns of the data \(time, a, b, a_told, b_told\), got 'c_told'",
             ),
-            (frame.select("time", "a"), r"forecast must have the columns \['a', 'b'\], got \['a'\]"),
+            (
+                frame.select("time", "a"),
+                r"forecast must have the columns \['a', 'b'\], got \['a'\]",
+            ),
             (frame.select("a", "b").head(5), "forecast must have 90 rows or times, got 5 rows"),
             (more.head(1), "forecast must have time stamps of the data, and has none of them"),
         ):
@@ -1170,7 +1378,9 @@ class TestTheProblemAsItIs:
                 data = holes
             with pytest.raises(InvalidInput, match=message):
                 replay(data, forecast=wrong, **game)
-        with pytest.raises(InvalidInput, match="forecast_for must be one of 'this', 'next', got 'that'"):
+        with pytest.raises(
+            InvalidInput, match="forecast_for must be one of 'this', 'next', got 'that'"
+        ):
             replay(holes, forecast=frame, forecast_for="that", **game)
 
     def test_does_not_know_the_optimum_within_limits_of_other_movements(self, by_step):
@@ -1178,7 +1388,10 @@ class TestTheProblemAsItIs:
         guards = kl.Guards(up=2.0)
         found = replay(demand, "box", "pinball", upper=30.0, movement="l2", guards=guards)
         assert found.optimum is None
-        assert "The best possible total is not known for this movement within these limits." in found.answer
+        assert (
+            "The best possible total is not known for this movement within these limits."
+            in found.answer
+        )
 
     def test_names_the_flags_in_errors(self, tmp_path):
         written(tmp_path, "a\n" + "1\n2\n" * 30)
@@ -1207,11 +1420,15 @@ class TestMissingCells:
     )
 
     @pytest.mark.parametrize("fill", ["forward", "zero", "drop"])
-    def test_are_filled_alike_by_replay_live_observe_and_the_service(self, tmp_path, by_step, fill):
+    def test_are_filled_alike_by_replay_live_observe_and_the_service(
+        self, tmp_path, by_step, fill
+    ):
         """An emitted agent, told the rows with their holes, pays what the replay says of its second part, to the last digit."""
         lines, whole = write_with_holes(tmp_path)
         options = ("replay", "load.csv", *self.OPTIONS, "--fill", fill, "--json")
-        ended = call_klazy(*options, "--emit", "agent.json", "--contender", "moving average", folder=tmp_path)
+        ended = call_klazy(
+            *options, "--emit", "agent.json", "--contender", "moving average", folder=tmp_path
+        )
         assert ended.status == 0, ended.stderr
         report = json.loads(ended.stdout)
         (paid,) = (row for row in report["table"] if row["contender"] == "moving average")
@@ -1270,16 +1487,18 @@ class TestMissingCells:
     @pytest.mark.parametrize("fill", ["forward", "zero", "drop"])
     def test_are_found_by_live_where_a_replay_finds_them(self, tmp_path, text, fill):
         path = written(tmp_path, text)
-        expected = [[2.0]]  # a blank line has no time stamp: a replay refuses it, live leaves it out
+        expected = [
+            [2.0]
+        ]  # a blank line has no time stamp: a replay refuses it, live leaves it out
         if not text.startswith("time"):
             source = Source(path, fill=fill)
             expected = source.read(0, source.T).tolist()
         columns = ["a", "b"][: len(expected[0])]
         learner = kl.GD(kl.L2Ball(len(columns)), 1.0)
         origin = {"time": "index"}
-        kl.Agent(learner, costs=kl.Linear(), columns=columns, fill=fill, engine="step", origin=origin).save(
-            tmp_path / "agent.json"
-        )
+        kl.Agent(
+            learner, costs=kl.Linear(), columns=columns, fill=fill, engine="step", origin=origin
+        ).save(tmp_path / "agent.json")
         assert feed(text, tmp_path / "agent.json", "--state", "live.db").status == 0
         with kl.Agent.open(tmp_path / "live.db", name="agent") as agent:
             rows = [list(json.loads(row).values()) for row in agent.history()["row"]]
@@ -1296,7 +1515,12 @@ class TestMissingCells:
         assert [json.loads(row)["eu"] for row in first.history()["row"]] == [1.0, 2.0, 2.0]
         first.save(tmp_path / "agent.json")
         loaded = kl.Agent.load(tmp_path / "agent.json")
-        for agent in (other, loaded, copy.deepcopy(loaded), kl.Agent.open(tmp_path / "b.db", loaded)):
+        for agent in (
+            other,
+            loaded,
+            copy.deepcopy(loaded),
+            kl.Agent.open(tmp_path / "b.db", loaded),
+        ):
             agent.observe([float("nan")], retry=True)
             assert agent.x.tolist() == [-7.0]
             agent.close()
@@ -1320,7 +1544,11 @@ class TestMissingCells:
 
     def test_of_the_first_row_cannot_be_filled_forward(self):
         agent = kl.Agent(
-            kl.GD(kl.Box(0, 9), 1.0), costs=kl.Linear(), columns=["eu"], fill="forward", engine="step"
+            kl.GD(kl.Box(0, 9), 1.0),
+            costs=kl.Linear(),
+            columns=["eu"],
+            fill="forward",
+            engine="step",
         )
         for row in (
             {"eu": None},
@@ -1411,10 +1639,19 @@ class TestAGameWithoutContent:
     @pytest.mark.parametrize(
         ("options", "complaint"),
         [
-            ({"domian": "box"}, "replay has no option domian, got domian='box'. Did you mean domain?"),
+            (
+                {"domian": "box"},
+                "replay has no option domian, got domian='box'. Did you mean domain?",
+            ),
             ({"uper": 3.0}, "replay has no option uper, got uper=3.0. Did you mean upper?"),
-            ({"zzz": 3}, "replay has no option zzz, got zzz=3. Options are baseline, cap, costs, "),
-            ({"cap": 0.3}, "cap needs domain='capped-simplex', got simplex. Leave one of them out."),
+            (
+                {"zzz": 3},
+                "replay has no option zzz, got zzz=3. Options are baseline, cap, costs, ",
+            ),
+            (
+                {"cap": 0.3},
+                "cap needs domain='capped-simplex', got simplex. Leave one of them out.",
+            ),
             (
                 {"floor": 0.3, "domain": "box"},
                 "floor needs domain='simplex' or 'capped-simplex', got box.",
@@ -1423,17 +1660,24 @@ class TestAGameWithoutContent:
                 {"short": 0.3},
                 "short and excess need costs='pinball', got linear. Leave one of them out.",
             ),
-            ({"domain": "polytope"}, "A polytope needs a JSON file with A and b. Write polytope='set.json'."),
+            (
+                {"domain": "polytope"},
+                "A polytope needs a JSON file with A and b. Write polytope='set.json'.",
+            ),
         ],
         ids=repr,
     )
-    def test_or_with_options_that_do_not_fit_is_refused_in_the_words_of_python(self, options, complaint):
+    def test_or_with_options_that_do_not_fit_is_refused_in_the_words_of_python(
+        self, options, complaint
+    ):
         with pytest.raises(InvalidInput, match=re.escape(complaint)):
             replay(np.ones((50, 2)), **options)
 
     def test_with_missing_cells_is_refused_in_the_words_of_who_asked(self, tmp_path):
         frame = pl.DataFrame({"a": [1.0, None], "b": [2.0, 3.0]})
-        with pytest.raises(InvalidInput, match=re.escape("Fill it with fill='forward', 'zero' or 'drop'.")):
+        with pytest.raises(
+            InvalidInput, match=re.escape("Fill it with fill='forward', 'zero' or 'drop'.")
+        ):
             replay(frame)
         frame.write_csv(tmp_path / "t.csv")
         ended = call_klazy("replay", "t.csv", folder=tmp_path)
@@ -1452,7 +1696,9 @@ class TestAGameWithoutContent:
 class TestTheAnswer:
     def test_begins_with_what_is_saved_and_names_what_laziness_did(self):
         rng = np.random.default_rng(0)
-        sign = np.repeat(rng.choice([-1.0, 1.0], 334), 18)[:6000, None]  # as long as a slack that is tried
+        sign = np.repeat(rng.choice([-1.0, 1.0], 334), 18)[
+            :6000, None
+        ]  # as long as a slack that is tried
         g = sign * [1.0, -1.0, 1.0, -1.0, 0.0] + rng.normal(size=(6000, 5))
         report = replay(g, move_cost=1.0, unit="EUR")
         assert (judge(report), judge_laziness(report)) == ("saves", "helps")
@@ -1460,13 +1706,19 @@ class TestTheAnswer:
         assert lazy.parameters["k"] == 18
         saving = report.savings["fixed"]
         said = report.answer.splitlines()
-        assert said[0].startswith(f"You would have saved {format_interval(saving.cost, saving.half)} EUR (")
+        assert said[0].startswith(
+            f"You would have saved {format_interval(saving.cost, saving.half)} EUR ("
+        )
         assert f"{format_amount(saving.per_round)} EUR a round" in said[0]
         assert said[0].endswith(
-            "against never moving, with k-lazyGD (sigma=" + f"{lazy.parameters['sigma']:.4g}, k=18)."
+            "against never moving, with k-lazyGD (sigma="
+            + f"{lazy.parameters['sigma']:.4g}, k=18)."
         )
         assert said[1].startswith("Laziness helps: k-lazyGD")
-        assert f"Decay, which has no clock, paid {format_amount(report.score('Decay').cost)} EUR" in said[1]
+        assert (
+            f"Decay, which has no clock, paid {format_amount(report.score('Decay').cost)} EUR"
+            in said[1]
+        )
 
     def test_says_that_laziness_does_not_help_and_why(self, by_step):
         t = np.arange(400)
@@ -1506,13 +1758,17 @@ class TestTheAnswer:
                 shift = {"saves": 1e6, "perhaps": 1e-3, "keep": -1e6}[verdict] / STRETCHES
                 noise = np.linspace(-1.0, 1.0, STRETCHES)
                 best = report.reference.stretches - shift - noise
-                greedy = replace(report.score("GD"), stretches=best, hitting=best.sum(), switching=0.0)
+                greedy = replace(
+                    report.score("GD"), stretches=best, hitting=best.sum(), switching=0.0
+                )
                 scores = [greedy, *(score for score in report.scores if score.name != "GD")]
                 judged = replace(report, scores=scores)
                 assert judge(judged) == verdict
                 said = judged.answer.splitlines()[0]
                 assert ("what you did until now" in said) == (baseline is not None)
-                assert ("Keep doing what you do" in said) == (baseline is not None and verdict != "saves")
+                assert ("Keep doing what you do" in said) == (
+                    baseline is not None and verdict != "saves"
+                )
 
     def test_of_shares_does_not_call_daily_trades_never_moving(self, by_step):
         relatives = np.exp(0.01 * np.random.default_rng(0).normal(size=(60, 3)))
@@ -1521,19 +1777,25 @@ class TestTheAnswer:
         assert "ebalancing to fixed shares" in report.answer
         assert "ever moving" not in report.answer
         # Total variation sells and buys what it moves.
-        wealth = f"rebalancing to fixed shares turned 1 into {np.exp(-report.score('fixed').cost):.4g}"
+        wealth = (
+            f"rebalancing to fixed shares turned 1 into {np.exp(-report.score('fixed').cost):.4g}"
+        )
         assert "At 50 basis points per side" in report.answer
         assert wealth in report.answer
 
     def test_of_shares_shows_the_benchmarks_and_the_figures_of_portfolios(self, by_step):
         relatives = np.exp(0.01 * np.random.default_rng(0).normal(size=(60, 3)))
-        days = pl.datetime_range(pl.datetime(2024, 1, 1), pl.datetime(2024, 2, 29), "1d", eager=True)
+        days = pl.datetime_range(
+            pl.datetime(2024, 1, 1), pl.datetime(2024, 2, 29), "1d", eager=True
+        )
         frame = pl.DataFrame({"date": days} | dict(zip("ABC", relatives.T, strict=True)))
         report = replay(frame, costs="log-wealth", move_cost=0.01, start=[0.6, 0.2, 0.2])
         equal = report.score("1/N")
         np.testing.assert_allclose(equal.points, 1.0 / 3.0)
         scored = relatives[30:]
-        moved = np.abs(equal.points - scored * equal.points / (scored * equal.points).sum(axis=1)[:, None])
+        moved = np.abs(
+            equal.points - scored * equal.points / (scored * equal.points).sum(axis=1)[:, None]
+        )
         rows = {row["contender"]: row for row in report.list_rows()}
         assert rows["1/N"]["turnover"] == pytest.approx(0.5 * moved.sum() * 365.25 / 30.0)
         wealth = (scored.mean(axis=1) * np.exp(-0.01 * 0.5 * moved.sum(axis=1))).prod()
@@ -1541,7 +1803,9 @@ class TestTheAnswer:
         held = report.score("buy and hold")
         assert held.moves == 0
         assert np.exp(-held.cost) == pytest.approx(
-            relatives.prod(axis=0) @ [0.6, 0.2, 0.2] / (relatives[:30].prod(axis=0) @ [0.6, 0.2, 0.2])
+            relatives.prod(axis=0)
+            @ [0.6, 0.2, 0.2]
+            / (relatives[:30].prod(axis=0) @ [0.6, 0.2, 0.2])
         )
         assert {"growth a year", "turnover a year", "1/N", "buy and hold"} <= set(
             re.split(r"\s{2,}|\n", str(report))
@@ -1550,14 +1814,25 @@ class TestTheAnswer:
         assert "growth a year" in page
         assert "growth a year" in make_report(report, "klazy replay")
         # Impact is no price of a side.
-        assert "basis points" not in replay(relatives, costs="log-wealth", movement="impact").answer
+        assert (
+            "basis points" not in replay(relatives, costs="log-wealth", movement="impact").answer
+        )
 
     @pytest.mark.parametrize(
         ("make", "complaint"),
         [
-            (lambda walk: walk, "These look like prices. Divide each price by the one before it."),
-            (lambda walk: 80.0 * walk, "These look like prices. Divide each price by the one before it."),
-            (lambda walk: np.abs(np.diff(walk, axis=0)) + 1e-9, "These look like returns. Add 1 to each."),
+            (
+                lambda walk: walk,
+                "These look like prices. Divide each price by the one before it.",
+            ),
+            (
+                lambda walk: 80.0 * walk,
+                "These look like prices. Divide each price by the one before it.",
+            ),
+            (
+                lambda walk: np.abs(np.diff(walk, axis=0)) + 1e-9,
+                "These look like returns. Add 1 to each.",
+            ),
             (lambda walk: np.diff(walk, axis=0), "must be above 0, got -0.0"),
         ],
     )
@@ -1572,7 +1847,9 @@ class TestTheAnswer:
         gain, half = one.compare(other)
         gaps = other.stretches - one.stretches
         assert gain == pytest.approx(other.cost - one.cost)
-        assert half == pytest.approx(STRETCHES * 2.093024 * gaps.std(ddof=1) / np.sqrt(STRETCHES), rel=1e-5)
+        assert half == pytest.approx(
+            STRETCHES * 2.093024 * gaps.std(ddof=1) / np.sqrt(STRETCHES), rel=1e-5
+        )
 
     def test_is_a_table_an_object_figures_a_card_and_a_page(self, phased):
         report, _ = phased
@@ -1595,10 +1872,14 @@ class TestTheAnswer:
         assert page.count("<img") == 3
         for shown in (page, report._repr_html_(), str(report)):
             assert report.answer.split(" (")[0].split("+-")[0] in shown
-        own = re.sub(r"data:image/svg\+xml;base64,[^\"]*|<script>.*?</script>", "", page, flags=re.DOTALL)
+        own = re.sub(
+            r"data:image/svg\+xml;base64,[^\"]*|<script>.*?</script>", "", page, flags=re.DOTALL
+        )
         assert "http" not in own
 
-    def test_the_page_fits_every_window_and_reads_all_lines_at_the_pointer(self, phased, browser, tmp_path):
+    def test_the_page_fits_every_window_and_reads_all_lines_at_the_pointer(
+        self, phased, browser, tmp_path
+    ):
         report, _ = phased
         report.to_html(tmp_path / "report.html")
         url = (tmp_path / "report.html").as_uri()
@@ -1636,7 +1917,11 @@ class TestTheAnswer:
         assert decisions.locator(".legend").inner_text() != shown
         heads = page.locator("#contenders th button")
         heads.filter(has_text="moves").click()
-        moves = [int(each) for each in page.locator("#contenders td:nth-child(6)").all_inner_texts() if each]
+        moves = [
+            int(each)
+            for each in page.locator("#contenders td:nth-child(6)").all_inner_texts()
+            if each
+        ]
         assert moves == sorted(moves)
         assert page.wrong == []
         page.close()
@@ -1675,7 +1960,8 @@ def test_numbers_of_a_column_have_one_unit_and_as_many_decimals(values, texts):
 
 
 @pytest.mark.parametrize(
-    ("text", "prices"), [("5", [5.0]), ("0.1,1,5", [0.1, 1.0, 5.0]), ("0.1:10:3", [0.1, 1.0, 10.0])]
+    ("text", "prices"),
+    [("5", [5.0]), ("0.1,1,5", [0.1, 1.0, 5.0]), ("0.1:10:3", [0.1, 1.0, 10.0])],
 )
 def test_prices_are_a_number_a_list_or_a_range(text, prices):
     assert read_move_costs(text) == prices
@@ -1688,16 +1974,27 @@ class TestTheCommand:
         assert done.status == status, done.stderr
         return done.stdout if status == 0 else done.stderr
 
-    def test_answers_first_then_shows_and_emits_an_agent_that_pays_the_same(self, phased, tmp_path):
+    def test_answers_first_then_shows_and_emits_an_agent_that_pays_the_same(
+        self, phased, tmp_path
+    ):
         report, g = phased
         name_columns(g).write_csv(tmp_path / "t.csv")
         text = self.klazy(
-            "t.csv", "--move-cost", 8, "--html", "report.html", "--emit", "agent.json", folder=tmp_path
+            "t.csv",
+            "--move-cost",
+            8,
+            "--html",
+            "report.html",
+            "--emit",
+            "agent.json",
+            folder=tmp_path,
         )
         assert text.startswith(report.answer)
         assert (tmp_path / "report.html").stat().st_size > 20_000
         best = report.scores[0]
-        assert text.splitlines()[-1].endswith(f"On the rows after it, it pays the same {best.cost!r}.")
+        assert text.splitlines()[-1].endswith(
+            f"On the rows after it, it pays the same {best.cost!r}."
+        )
         agent = kl.Agent.load(tmp_path / "agent.json")
         gain, half = best.compare(report.score("fixed"))
         assert agent.origin["promised"] == {"rounds": 400, "saved": gain, "half": half}
@@ -1709,10 +2006,21 @@ class TestTheCommand:
         report, g = phased
         name_columns(g).write_csv(tmp_path / "t.csv")
         other = report.scores[-1].name
-        options = ("--move-cost", 8, "--emit", "agent.json", "--contender", other, "--emit-at", "end")
+        options = (
+            "--move-cost",
+            8,
+            "--emit",
+            "agent.json",
+            "--contender",
+            other,
+            "--emit-at",
+            "end",
+        )
         text = self.klazy("t.csv", *options, folder=tmp_path)
         best = report.best.name
-        assert text.startswith(f"agent.json is {other}, which is not the winner: {best} paid less.\n")
+        assert text.startswith(
+            f"agent.json is {other}, which is not the winner: {best} paid less.\n"
+        )
         assert kl.Agent.load(tmp_path / "agent.json").t == 801
         plain = json.loads(self.klazy("t.csv", *options, "--json", folder=tmp_path))
         assert (plain["best"], plain["emitted"]) == (best, other)
@@ -1720,13 +2028,17 @@ class TestTheCommand:
     def test_needs_a_package_for_polytopes_and_says_so_in_one_line(self, tmp_path, monkeypatch):
         monkeypatch.setitem(sys.modules, "daqp", None)  # as if it were not installed
         pl.DataFrame({"a": np.arange(40.0), "b": np.ones(40)}).write_csv(tmp_path / "t.csv")
-        sides = {"A": [[1.0, 0.0], [-1.0, 0.0], [0.0, 1.0], [0.0, -1.0]], "b": [1.0, 0.0, 1.0, 0.0]}
+        sides = {
+            "A": [[1.0, 0.0], [-1.0, 0.0], [0.0, 1.0], [0.0, -1.0]],
+            "b": [1.0, 0.0, 1.0, 0.0],
+        }
         (tmp_path / "set.json").write_text(json.dumps(sides))
         said = self.klazy(
             "t.csv", "--domain", "polytope", "--polytope", "set.json", folder=tmp_path, status=2
         )
         assert re.fullmatch(
-            r"Polytope .* need daqp, which is not installed\. Run: pip install .*\[polytope\]'?\n", said
+            r"Polytope .* need daqp, which is not installed\. Run: pip install .*\[polytope\]'?\n",
+            said,
         )
 
     def test_refuses_in_one_line(self, tmp_path):
@@ -1740,7 +2052,10 @@ class TestTheCommand:
     @pytest.mark.parametrize(
         ("options", "complaint"),
         [
-            (("--cap", 0.3), "--cap needs --domain capped-simplex, got simplex. Leave one of them out."),
+            (
+                ("--cap", 0.3),
+                "--cap needs --domain capped-simplex, got simplex. Leave one of them out.",
+            ),
             (
                 ("--short", 2),
                 "--short and --excess need --costs pinball, got linear. Leave one of them out.",
@@ -1749,7 +2064,10 @@ class TestTheCommand:
                 ("--emit", "none/agent.json"),
                 "Cannot write none/agent.json: there is no folder none.",
             ),
-            (("--train", "nan"), "--train must leave at least 20 rows on both sides, got nan of 40 rows."),
+            (
+                ("--train", "nan"),
+                "--train must leave at least 20 rows on both sides, got nan of 40 rows.",
+            ),
             (
                 ("--costs", "pinball", "--domain", "box", "--short", 0),
                 "short must be above 0, got 0.0.",

@@ -33,7 +33,15 @@ from klazy.studies.paper.reproduce import (
     select_names,
 )
 from klazy.studies.paper.section import REPORT_TEXT, Stored
-from klazy.studies.paper.verdicts import CHANGED, COLOURS, FAILS, HOLDS, PARTLY, VERDICT_RULES, judge_claims
+from klazy.studies.paper.verdicts import (
+    CHANGED,
+    COLOURS,
+    FAILS,
+    HOLDS,
+    PARTLY,
+    VERDICT_RULES,
+    judge_claims,
+)
 from looks import look_at, watch
 
 QUICK = PaperSettings(quick=True, seeds=3)
@@ -79,7 +87,10 @@ class TestParts:
                 assert pl.read_parquet(stored.folder / f"{name}.parquet").to_dicts() == rows
                 table = made[0] / "tables" / f"{'-'.join(stored.folder.parts[-2:])}-{name}"
                 assert len(pl.read_csv(f"{table}.csv", infer_schema=False)) == len(rows)
-                assert Path(f"{table}.tex").read_text(encoding="utf-8").count(r" \\") == len(rows) + 1
+                assert (
+                    Path(f"{table}.tex").read_text(encoding="utf-8").count(r" \\")
+                    == len(rows) + 1
+                )
 
     def test_every_experiment_has_the_three_figures_and_a_bound_that_holds(self, sections):
         for (name, _), stored in sections.items():
@@ -100,7 +111,14 @@ class TestParts:
         table = pl.read_parquet(made[0] / "results.parquet")
         assert set(table["experiment"]) == set(EXPERIMENTS)
         assert set(table["preset"]) == set(PRESETS)
-        wanted = {"learner", "switching", "hitting", "dynamic_regret", "total_regret", "certified_bound"}
+        wanted = {
+            "learner",
+            "switching",
+            "hitting",
+            "dynamic_regret",
+            "total_regret",
+            "certified_bound",
+        }
         assert wanted <= set(table.columns)
         assert table.null_count().sum_horizontal().to_list() == [0]
         assert np.isfinite(table.select(pl.selectors.float()).to_numpy()).all()
@@ -109,7 +127,9 @@ class TestParts:
         words = " ".join(sections["seeds", "paper"].text)
         rows = sections["seeds", "paper"].tables["seeds"]
         row = next(row for row in rows if row["learner"] == "k=65")
-        assert f"k=65 {row['gain']:.1f}% ({row['gain_low']:.1f} to {row['gain_high']:.1f})" in words
+        assert (
+            f"k=65 {row['gain']:.1f}% ({row['gain_low']:.1f} to {row['gain_high']:.1f})" in words
+        )
 
     def test_lazy_experts_cost_an_ensemble_less_the_larger_beta_is(self):
         """Against greedy experts alone, on the paper's own worst case: with them they fall back at large rates only."""
@@ -166,7 +186,14 @@ class TestVerdicts:
 
     def test_theorems_hold_and_errata_stand_apart(self, sections):
         found = {each.claim.split(":")[0]: each for each in judge_claims(sections, quick=True)}
-        holding = ["Theorem 1", "Theorem 5", "Theorem 8", "Proposition 11", "Example (i)", "Example (ii)"]
+        holding = [
+            "Theorem 1",
+            "Theorem 5",
+            "Theorem 8",
+            "Proposition 11",
+            "Example (i)",
+            "Example (ii)",
+        ]
         assert {name: found[name].verdict for name in holding} == dict.fromkeys(holding, HOLDS)
         assert found["Theorem 2"].verdict == CHANGED
         assert found["Switching decreases in k"].verdict == PARTLY
@@ -174,7 +201,9 @@ class TestVerdicts:
 
     def test_every_verdict_quotes_one_short_sentence_and_says_where_it_is(self, sections):
         verdicts = judge_claims(sections)
-        assert len(verdicts) == 17 - 3  # three gains lack the authors' preset here, and are not judged
+        assert (
+            len(verdicts) == 17 - 3
+        )  # three gains lack the authors' preset here, and are not judged
         for each in verdicts:
             assert 15 < len(each.quotation) < 110
             assert ". " not in each.quotation
@@ -183,9 +212,16 @@ class TestVerdicts:
     def test_short_sequences_do_not_judge_numbers(self, sections):
         quick = {each.claim for each in judge_claims(sections, quick=True)}
         assert quick < {each.claim for each in judge_claims(sections)}
-        assert not any(word in claim for claim in quick for word in ("%", "worst case", "sequence"))
+        assert not any(
+            word in claim for claim in quick for word in ("%", "worst case", "sequence")
+        )
         rows = compute_results(["ensemble-corrupted"], "paper", QUICK)
-        assert list(report.check_claims(rows, quick=True)[0]) == ["claim", "printed", "paper", "authors"]
+        assert list(report.check_claims(rows, quick=True)[0]) == [
+            "claim",
+            "printed",
+            "paper",
+            "authors",
+        ]
 
     @pytest.mark.parametrize(
         ("word", "part", "table", "values"),
@@ -196,7 +232,12 @@ class TestVerdicts:
             ("Theorem 8", ("statements", "paper"), "theorem-8", {"regret": 1e9}),
             ("Proposition 11", ("statements", "paper"), "variance", {"above_printed": 1}),
             ("Switching", ("statements", "paper"), "random-moves", {"mean_switching": 1.0}),
-            ("Example (i):", ("example-i", "paper"), "results", {"switching": 1.0, "hitting": 1.0}),
+            (
+                "Example (i):",
+                ("example-i", "paper"),
+                "results",
+                {"switching": 1.0, "hitting": 1.0},
+            ),
         ],
     )
     def test_a_run_against_it_turns_a_verdict(self, sections, word, part, table, values):
@@ -204,9 +245,12 @@ class TestVerdicts:
         assert judge(change(sections, part, table, **values), word) == FAILS
 
     @pytest.mark.parametrize(
-        ("together", "verdict"), [((120.0, 105.0), PARTLY), ((105.0, 101.0), HOLDS), ((120.0, 111.0), FAILS)]
+        ("together", "verdict"),
+        [((120.0, 105.0), PARTLY), ((105.0, 101.0), HOLDS), ((120.0, 111.0), FAILS)],
     )
-    def test_falling_back_is_measured_against_greedy_experts_alone(self, sections, together, verdict):
+    def test_falling_back_is_measured_against_greedy_experts_alone(
+        self, sections, together, verdict
+    ):
         stored = sections["fallback", "paper"]
         rows = [row | {"greedy_alone": 100.0} for row in stored.tables["fallback"]]
         rows = [row | {"together": together[min(i, 1)]} for i, row in enumerate(rows)]
@@ -217,19 +261,27 @@ class TestVerdicts:
         ("paper", "authors", "verdict"),
         [(74.6, 74.0, HOLDS), (-80.0, 73.5, CHANGED), (10.0, 60.0, PARTLY), (-80.0, -5.0, FAILS)],
     )
-    def test_a_gain_may_come_out_with_settings_that_are_not_printed(self, sections, paper, authors, verdict):
+    def test_a_gain_may_come_out_with_settings_that_are_not_printed(
+        self, sections, paper, authors, verdict
+    ):
         changed = dict(sections)
         for preset, gain in (("paper", paper), ("authors", authors)):
             stored = sections["ensemble-corrupted", preset]
             rows = [row | {"dynamic_regret": 0.0} for row in stored.tables["results"]]
-            rows = [row | {"total_regret": 100.0 - gain * (row["learner"] == "SAder-k")} for row in rows]
+            rows = [
+                row | {"total_regret": 100.0 - gain * (row["learner"] == "SAder-k")}
+                for row in rows
+            ]
             changed["ensemble-corrupted", preset] = replace(stored, tables={"results": rows})
         assert judge(changed, "74% less", quick=False) == verdict
 
     @pytest.mark.long
     def test_in_full_ten_claims_hold_five_with_a_change_two_in_part(self, tmp_path):
         jobs = list_jobs(
-            [*EXPERIMENTS, "lower-bound", "statements", "fallback"], PRESETS, PaperSettings(), tmp_path
+            [*EXPERIMENTS, "lower-bound", "statements", "fallback"],
+            PRESETS,
+            PaperSettings(),
+            tmp_path,
         )
         list(run_jobs(jobs))
         verdicts = [each.verdict for each in judge_claims(load_sections(jobs))]
@@ -248,7 +300,9 @@ class TestStore:
         done = [name for name, _ in load_sections(other)]
         assert done == ["example-i", "geometry"]  # they draw nothing
 
-    def test_a_failure_leaves_finished_parts_and_the_rerun_makes_the_rest(self, tmp_path, monkeypatch):
+    def test_a_failure_leaves_finished_parts_and_the_rerun_makes_the_rest(
+        self, tmp_path, monkeypatch
+    ):
         jobs = list_jobs(FEW, ["paper"], QUICK, tmp_path)
         broken = PARTS["worst-case"]._replace(
             report=lambda section, settings: 1 / 0, seconds=0.0
@@ -273,7 +327,9 @@ class TestStore:
             "--out",
             str(tmp_path),
         ]
-        with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as running:
+        with subprocess.Popen(
+            command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        ) as running:
             deadline = time.monotonic() + 240
             while not list(tmp_path.glob("store/*.parquet")) and time.monotonic() < deadline:
                 time.sleep(0.05)
@@ -292,7 +348,9 @@ class TestStore:
         assert load_sections(first) != load_sections(other)
         for jobs in (other, first):
             (stored,) = load_sections(jobs).values()
-            report.write_report(tmp_path, load_sections(jobs), jobs[0].settings, "klazy reproduce")
+            report.write_report(
+                tmp_path, load_sections(jobs), jobs[0].settings, "klazy reproduce"
+            )
             name = next(iter(stored.captions))
             assert (jobs[0].folder / f"{name}.svg").read_bytes() == stored.read_figure(name)
 
@@ -331,7 +389,10 @@ class TestCommand:
             "k=300",
             "k=1500",
         ]
-        assert list(found["experiments"]["ensemble-corrupted"]["learners"]) == ["SAder", "SAder-k"]
+        assert list(found["experiments"]["ensemble-corrupted"]["learners"]) == [
+            "SAder",
+            "SAder-k",
+        ]
 
     def test_json_with_out_prints_the_same_and_keeps_the_figures(self, tmp_path):
         ran = call_klazy(
@@ -345,7 +406,16 @@ class TestCommand:
     @pytest.mark.long
     def test_piped_it_ends_with_the_path_of_the_report(self, tmp_path):
         """As a process of its own, which has others make the part in both presets."""
-        command = [sys.executable, "-m", "klazy", "reproduce", "worst-case", "--quick", "--out", "here"]
+        command = [
+            sys.executable,
+            "-m",
+            "klazy",
+            "reproduce",
+            "worst-case",
+            "--quick",
+            "--out",
+            "here",
+        ]
         ran = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300)
         assert (ran.returncode, ran.stderr) == (0, "")
         assert ran.stdout.splitlines()[-1] == "here/report.html"
@@ -370,7 +440,11 @@ class TestCommand:
         with lock_file(tmp_path / ".lock", wait=False):
             ended = call_klazy("reproduce", "geometry", "--quick", "--out", tmp_path)
         complaint = f"Another process writes to {tmp_path}."
-        assert ended == (2, "", f"{complaint} Wait for it, or choose another folder with --out.\n")
+        assert ended == (
+            2,
+            "",
+            f"{complaint} Wait for it, or choose another folder with --out.\n",
+        )
 
     def test_a_folder_may_look_like_a_pattern_and_hold_links(self, tmp_path):
         out = tmp_path / "out[1]"
@@ -396,15 +470,21 @@ class TestCommand:
             assert ended.status == 0, ended.stderr
         assert [file.name for file in (tmp_path / "mine").iterdir()] == ["kept"]
         assert (tmp_path / "mine" / "kept").read_text() == "mine"
-        assert len(pl.read_parquet((out / "paper" / "example-i" / "results.parquet").read_bytes()))
+        assert len(
+            pl.read_parquet((out / "paper" / "example-i" / "results.parquet").read_bytes())
+        )
         (out / "extras").symlink_to(tmp_path / "mine")
-        with pytest.raises(InvalidInput, match=r"extras must be a folder, got a link\. Remove it\."):
+        with pytest.raises(
+            InvalidInput, match=r"extras must be a folder, got a link\. Remove it\."
+        ):
             Stored(out / "extras" / "kept", "title", ["words"], {}, {}, {}, "").write_files()
 
     def test_a_full_disk_is_one_line_and_a_status(self):
         with open("/dev/full", "w") as full:
             command = [sys.executable, "-m", "klazy", "list"]
-            ran = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, timeout=60)
+            ran = subprocess.run(
+                command, stdout=full, stderr=subprocess.PIPE, text=True, timeout=60
+            )
         complaint = "Cannot read or write standard output: No space left on device."
         assert (ran.returncode, ran.stderr) == (2, f"{complaint}\n")
 
@@ -423,18 +503,21 @@ class TestCommand:
     def test_list_names_every_part(self):
         command = [sys.executable, "-m", "klazy", "list"]
         listed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-        assert all(re.search(rf"^{name} +{part.kind} ", listed, re.MULTILINE) for name, part in PARTS.items())
-        assert [part["name"] for part in json.loads(call_klazy("list", "--json").stdout)["parts"]] == list(
-            PARTS
+        assert all(
+            re.search(rf"^{name} +{part.kind} ", listed, re.MULTILINE)
+            for name, part in PARTS.items()
         )
+        assert [
+            part["name"] for part in json.loads(call_klazy("list", "--json").stdout)["parts"]
+        ] == list(PARTS)
 
     def test_help_has_an_example_that_runs(self):
         said = call_klazy("reproduce", "--help").stdout
         assert "klazy reproduce worst-case --preset authors --json" in said
         assert (
-            json.loads(call_klazy("reproduce", "worst-case", "--preset", "authors", "--json").stdout)[
-                "preset"
-            ]
+            json.loads(
+                call_klazy("reproduce", "worst-case", "--preset", "authors", "--json").stdout
+            )["preset"]
             == "authors"
         )
 
@@ -455,8 +538,18 @@ def test_a_quick_look_makes_what_the_paper_has_and_what_short_sequences_judge():
 def test_a_claim_is_recomputed_from_rows():
     claim = next(claim for claim in CLAIMS if claim.printed == "45")
     rows = [
-        {"experiment": "stochastic", "learner": "GD", "total_regret": 200.0, "dynamic_regret": 0.0},
-        {"experiment": "stochastic", "learner": "k=300", "total_regret": 111.0, "dynamic_regret": 0.0},
+        {
+            "experiment": "stochastic",
+            "learner": "GD",
+            "total_regret": 200.0,
+            "dynamic_regret": 0.0,
+        },
+        {
+            "experiment": "stochastic",
+            "learner": "k=300",
+            "total_regret": 111.0,
+            "dynamic_regret": 0.0,
+        },
     ]
     assert claim.measure(rows) == pytest.approx(44.5)
     assert [claim.agrees(gain) for gain in (44.5, 45.9, 44.0, 46.0, None)] == [
@@ -487,7 +580,9 @@ class TestReport:
         assert len([url for url in asked if url.startswith("file:")]) == 1  # itself
 
     def test_every_figure_is_drawn_and_described(self, page, made):
-        shown = page[0].evaluate("[...document.images].map(i => [i.complete && i.naturalWidth > 0, i.alt])")
+        shown = page[0].evaluate(
+            "[...document.images].map(i => [i.complete && i.naturalWidth > 0, i.alt])"
+        )
         assert len(shown) == sum(len(stored.captions) for stored in made[1].values())
         assert all(drawn and alt for drawn, alt in shown)
 
@@ -513,7 +608,9 @@ class TestReport:
             "Of 8 claims 6 hold, 1 holds with a correction or with settings that are not printed, 1 holds in part."
         )
         assert len(shown) == 8
-        assert {(f"verdict {COLOURS[verdict]}", verdict) for _, verdict in shown} == set(map(tuple, shown))
+        assert {(f"verdict {COLOURS[verdict]}", verdict) for _, verdict in shown} == set(
+            map(tuple, shown)
+        )
         quoted = page[0].locator("#verdicts td q").all_inner_texts()
         assert [text.strip("“”") for text in quoted] == [
             each.quotation for each in judge_claims(sections, quick=True)

@@ -100,7 +100,12 @@ def name_row(row, order=(2, 0, 1)):
 def make_agent(maker="GD", costs="pinball", **options):
     family = COSTS[costs][0]
     return kl.Agent(
-        MAKERS[maker](family), costs=family, columns=COLUMNS, movement=TV, engine="step", **options
+        MAKERS[maker](family),
+        costs=family,
+        columns=COLUMNS,
+        movement=TV,
+        engine="step",
+        **options,
     )
 
 
@@ -138,10 +143,14 @@ def test_rows_told_one_by_one_pay_what_a_run_over_them_pays(maker, costs, file):
 def test_files_and_stores_go_on_bit_for_bit(maker, costs, file, tmp_path):
     family = COSTS[costs][0]
     whole = make_agent(maker, costs, guards=kl.Guards(per_round=0.1))
-    saved = make_agent(maker, costs, guards=kl.Guards(per_round=0.1), origin={"trace": "march.csv"})
+    saved = make_agent(
+        maker, costs, guards=kl.Guards(per_round=0.1), origin={"trace": "march.csv"}
+    )
     options = {"costs": family, "columns": COLUMNS, "movement": TV, "engine": "step"}
     made = whole.decision
-    stored = kl.Agent.open(file, MAKERS[maker](family), guards=kl.Guards(per_round=0.1), **options)
+    stored = kl.Agent.open(
+        file, MAKERS[maker](family), guards=kl.Guards(per_round=0.1), **options
+    )
     for i, row in enumerate(ROWS):
         if i % 5 == 4:
             saved.save(tmp_path / "agent.json")
@@ -154,7 +163,9 @@ def test_files_and_stores_go_on_bit_for_bit(maker, costs, file, tmp_path):
     assert remember(saved) == remember(whole) == remember(stored)
     assert stored.observe(name_row(ROWS[0]), id=0) != made  # as it was decided then
     history = stored.history()
-    assert [json.loads(row) for row in history["row"]] == [name_row(row, (0, 1, 2)) for row in ROWS]
+    assert [json.loads(row) for row in history["row"]] == [
+        name_row(row, (0, 1, 2)) for row in ROWS
+    ]
     assert sum(history["hitting"]) == whole.hitting
     stored.close()
     assert saved.origin == {"trace": "march.csv"}
@@ -181,8 +192,12 @@ def test_check_finds_a_row_that_does_not_fit(file, change, fault):
             agent.observe(row / 2)
     with sqlite3.connect(file) as connection:
         connection.execute(f"UPDATE records SET {change} WHERE t = 3")
-        (found,) = connection.execute(f"SELECT {', '.join(Row._fields)} FROM records WHERE t = 3").fetchall()
-        connection.execute("UPDATE records SET checksum = ? WHERE t = 3", (checksum_row(found[:-1]),))
+        (found,) = connection.execute(
+            f"SELECT {', '.join(Row._fields)} FROM records WHERE t = 3"
+        ).fetchall()
+        connection.execute(
+            "UPDATE records SET checksum = ? WHERE t = 3", (checksum_row(found[:-1]),)
+        )
     connection.close()
     store = open_store(file, read_only=True, new=False)
     assert fault in list(check_store(store))[1].fault
@@ -207,8 +222,13 @@ def test_rows_of_many_kinds_say_the_same():
 def test_a_decision_may_have_names_of_its_own(tmp_path):
     box = kl.Box([0.0, 0.0], [9.0, 9.0])
     columns = {"demand_eu": "servers_eu", "demand_us": "servers_us"}
-    agent = kl.Agent(kl.GD(box, 1.0), costs=kl.Pinball(2.0), columns=columns, movement="l1", engine="step")
-    assert agent.observe({"demand_us": 0.0, "demand_eu": 5.0}) == {"servers_eu": 2.0, "servers_us": 0.0}
+    agent = kl.Agent(
+        kl.GD(box, 1.0), costs=kl.Pinball(2.0), columns=columns, movement="l1", engine="step"
+    )
+    assert agent.observe({"demand_us": 0.0, "demand_eu": 5.0}) == {
+        "servers_eu": 2.0,
+        "servers_us": 0.0,
+    }
     agent.save(tmp_path / "agent.json")
     assert kl.Agent.load(tmp_path / "agent.json").decision == agent.decision
 
@@ -333,7 +353,9 @@ def test_the_terms_of_a_stored_agent_do_not_change(file, changed):
 
 
 def test_the_terms_of_a_stored_agent_may_be_said_again(file):
-    open_twice(file, costs=kl.Pinball(3.0, 1.0), columns=COLUMNS, movement=kl.TVMovement(1.0)).close()
+    open_twice(
+        file, costs=kl.Pinball(3.0, 1.0), columns=COLUMNS, movement=kl.TVMovement(1.0)
+    ).close()
 
 
 def test_a_gradient_that_is_meant_is_taken_and_accounted():
@@ -369,7 +391,9 @@ def test_an_agent_goes_on_in_a_store_as_it_was_in_memory(file, guards):
 
 
 def open_shared(file):
-    return kl.Agent.open(file, kl.GD(SIMPLEX, 2.0), costs=kl.Quadratic(), columns=COLUMNS, engine="step")
+    return kl.Agent.open(
+        file, kl.GD(SIMPLEX, 2.0), costs=kl.Quadratic(), columns=COLUMNS, engine="step"
+    )
 
 
 def test_a_row_that_comes_too_late_is_costed_at_the_point_of_its_round(file):
@@ -404,7 +428,9 @@ def test_an_interrupted_row_is_taken_once(file, monkeypatch):
             with pytest.raises(KeyboardInterrupt):
                 agent.observe(ROWS[1], id="b")
         agent.observe(ROWS[1], id="b")
-        alone = kl.Agent(kl.GD(SIMPLEX, 2.0), costs=kl.Quadratic(), columns=COLUMNS, engine="step")
+        alone = kl.Agent(
+            kl.GD(SIMPLEX, 2.0), costs=kl.Quadratic(), columns=COLUMNS, engine="step"
+        )
         for row in ROWS[:2]:
             alone.observe(row)
         assert remember(agent) == remember(alone)
@@ -432,7 +458,9 @@ class TestForecasts:
             assert made[-1] == agent.decision
             np.testing.assert_array_equal(np.stack(agent.history()["hint"].to_list()), ROWS[1:])
         store = open_store(file, read_only=True)
-        assert [checked.fault for checked in check_store(store) if checked.fault is not None] == []
+        assert [
+            checked.fault for checked in check_store(store) if checked.fault is not None
+        ] == []
         store.close()
 
     def test_of_a_learner_that_is_told_gradients(self, file):
@@ -488,7 +516,12 @@ def test_an_agent_with_a_history_goes_on_as_one_that_lived_it():
     frame = pl.DataFrame(rows[:60], schema=["a", "b"])
     told = [
         kl.Agent(learner, columns=["a", "b"], history=past)
-        for past in (frame, pd.DataFrame(rows[:60], columns=["a", "b"]), rows[:60], frame.to_dicts())
+        for past in (
+            frame,
+            pd.DataFrame(rows[:60], columns=["a", "b"]),
+            rows[:60],
+            frame.to_dicts(),
+        )
     ]
     for agent in told:
         assert (agent.t, agent.hitting, agent.switching) == (61, 0.0, 0.0)
@@ -497,7 +530,9 @@ def test_an_agent_with_a_history_goes_on_as_one_that_lived_it():
         expected = lived.observe(row)
         assert [agent.observe(row) for agent in told] == [expected] * 4
     paid = lived.hitting + lived.switching - before
-    np.testing.assert_allclose([agent.hitting + agent.switching for agent in told], paid, rtol=1e-12)
+    np.testing.assert_allclose(
+        [agent.hitting + agent.switching for agent in told], paid, rtol=1e-12
+    )
     guarded = kl.Agent(learner, columns=["a", "b"], history=rows, guards=kl.Guards(per_round=0.1))
     assert guarded.decision["a"] > 20.0
     assert guarded.switching == 0.0

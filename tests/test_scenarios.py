@@ -7,7 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import klazy as kl
-from klazy.sequences import DelayCosts, RegressionCosts, data_centre, drifting_regression, sea, tracking
+from klazy.sequences import (
+    DelayCosts,
+    RegressionCosts,
+    data_centre,
+    drifting_regression,
+    sea,
+    tracking,
+)
 from klazy.studies.sweep.catalogue import RECIPES, make_learner, make_scenario
 
 T = 8
@@ -32,7 +39,9 @@ def test_costs_are_convex_and_lie_above_their_tangents(name, seed):
     y = scenario.domain.nearest(
         scenario.domain.start + scenario.domain.scale * rng.normal(size=(T, costs.dim))
     )
-    np.testing.assert_allclose(costs.values(x), [costs.value(t + 1, x[t]) for t in range(T)], rtol=1e-12)
+    np.testing.assert_allclose(
+        costs.values(x), [costs.value(t + 1, x[t]) for t in range(T)], rtol=1e-12
+    )
     for t in range(1, T + 1):
         g = costs.subgradient(t, x[t - 1])
         tangent = costs.value(t, x[t - 1]) + g @ (y[t - 1] - x[t - 1])
@@ -47,8 +56,12 @@ def test_a_seed_gives_the_same_sequence_and_points_of_the_set(name):
     same = MADE[name](3)
     other = MADE[name](4)
     assert one.domain.contains(one.comparator)
-    np.testing.assert_array_equal(one.costs.values(one.comparator), same.costs.values(one.comparator))
-    assert not np.array_equal(one.costs.values(one.comparator), other.costs.values(one.comparator))
+    np.testing.assert_array_equal(
+        one.costs.values(one.comparator), same.costs.values(one.comparator)
+    )
+    assert not np.array_equal(
+        one.costs.values(one.comparator), other.costs.values(one.comparator)
+    )
 
 
 @every
@@ -71,7 +84,9 @@ def test_regression_has_the_optimum_of_cvxpy():
     u = cp.Variable((6, 3))
     missed = cp.sum(cp.multiply(costs.features, u), axis=1) - costs.outcomes
     moved = sum(cp.norm(u[t] - u[t - 1]) for t in range(1, 6))
-    problem = cp.Problem(cp.Minimize(0.5 * cp.sum_squares(missed) + 0.1 * moved), [cp.norm(u, axis=1) <= 1.0])
+    problem = cp.Problem(
+        cp.Minimize(0.5 * cp.sum_squares(missed) + 0.1 * moved), [cp.norm(u, axis=1) <= 1.0]
+    )
     problem.solve(solver=cp.CLARABEL)
     best = float(problem.value)  # pyright: ignore[reportArgumentType]
     assert found.lower_bound - 1e-7 <= best <= found.cost + 1e-7
@@ -82,7 +97,9 @@ def test_servers_are_best_where_the_comparator_has_them():
     costs = scenario.costs
     assert isinstance(costs, DelayCosts)
     for step in (-0.01, 0.01):
-        assert (costs.values(scenario.comparator + step) > costs.values(scenario.comparator)).all()
+        assert (
+            costs.values(scenario.comparator + step) > costs.values(scenario.comparator)
+        ).all()
     assert np.isfinite(costs.values(np.zeros((24, 1)))).all()
 
 
@@ -92,7 +109,8 @@ def test_without_noise_and_jumps_the_adversary_or_chance_is_alone():
     adversary = sea(0, T=40, sigma=0.0, every=10)
     assert (
         kl.regret(
-            kl.run(kl.GD(adversary.domain, 1.0), adversary.costs, engine="step"), adversary.comparator
+            kl.run(kl.GD(adversary.domain, 1.0), adversary.costs, engine="step"),
+            adversary.comparator,
         ).dynamic
         > 0
     )

@@ -37,10 +37,16 @@ def test_kernel_and_step_agree_on_a_long_ring_for_several_periods():
     compiled = kl.run(learner, costs(rows), engine="compiled", record="experts")
     stepped = kl.run(learner, costs(rows), engine="step", record="experts")
     np.testing.assert_allclose(compiled.x, stepped.x, rtol=0, atol=1e-12)
-    np.testing.assert_allclose(compiled.expert_hitting, stepped.expert_hitting, rtol=0, atol=1e-12)
-    np.testing.assert_allclose(compiled.state.season, stepped.state.season, rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(
+        compiled.expert_hitting, stepped.expert_hitting, rtol=0, atol=1e-12
+    )
+    np.testing.assert_allclose(
+        compiled.state.season, stepped.state.season, rtol=1e-12, atol=1e-12
+    )
     # sums of 2120 losses of about 1
-    np.testing.assert_allclose(compiled.state.behind, stepped.state.behind, rtol=1e-12, atol=1e-10)
+    np.testing.assert_allclose(
+        compiled.state.behind, stepped.state.behind, rtol=1e-12, atol=1e-10
+    )
     for place, period in ((2, 1030), (3, 1050)):
         before = kl.run(learner, costs(rows[: period - 1])).state
         starts = kl.run(learner, costs(rows[period - 1 : period]), state=before).state
@@ -83,11 +89,15 @@ def test_a_forecast_is_the_mean_of_its_phase():
     known = season.init()
     for row in rows:
         known = season.observe(known, row)
-    wanted = [np.mean([rows[50 + ahead - 7 * back] for back in (1, 2, 3)], axis=0) for ahead in range(7)]
+    wanted = [
+        np.mean([rows[50 + ahead - 7 * back] for back in (1, 2, 3)], axis=0) for ahead in range(7)
+    ]
     forecast = season.forecast(known, 7, 3, 16)
     np.testing.assert_allclose(forecast[:7], wanted, atol=1e-13)
     np.testing.assert_array_equal(forecast[7:14], forecast[:7])
-    np.testing.assert_allclose(season.forecast_mean(known, 7, 3, 16), forecast.mean(axis=0), atol=1e-13)
+    np.testing.assert_allclose(
+        season.forecast_mean(known, 7, 3, 16), forecast.mean(axis=0), atol=1e-13
+    )
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -120,12 +130,17 @@ def test_what_comes_again_is_met_in_time():
         late = slice(200, 400)
         best = kl.offline_optimum(costs.window(201, 400), domain, movement)
         paid = float((trace.hitting + trace.switching)[late].sum())
-        assert paid <= best.cost + 0.01 * abs(best.cost) + 2.0 * movement.lipschitz(5) * domain.diameter
+        assert (
+            paid
+            <= best.cost + 0.01 * abs(best.cost) + 2.0 * movement.lipschitz(5) * domain.diameter
+        )
 
 
 def test_a_leader_keeps_one_season_and_its_experts_play_as_alone():
     seasonal = [
-        kl.contrib.Seasonal(SIMPLEX, TV, horizon, periods) for horizon in (None, 3, 25) for periods in (2, 8)
+        kl.contrib.Seasonal(SIMPLEX, TV, horizon, periods)
+        for horizon in (None, 3, 25)
+        for periods in (2, 8)
     ]
     learner = kl.contrib.Leader([kl.contrib.Reluctant(SIMPLEX, TV, 8.0, 16.0), *seasonal], TV)
     rows = draw_waves(3, 120, 12)
@@ -141,7 +156,9 @@ def test_a_leader_keeps_one_season_and_its_experts_play_as_alone():
 
 def test_experts_of_different_periods_share_a_ring_and_play_as_alone():
     domain, movement, costs = SIMPLEX, TV, kl.contrib.LinearCosts
-    experts = [kl.contrib.Seasonal(domain, movement, 3, period=period) for period in (12, 13, 1440)]
+    experts = [
+        kl.contrib.Seasonal(domain, movement, 3, period=period) for period in (12, 13, 1440)
+    ]
     learner = kl.contrib.Leader(experts, movement)
     rows = draw_waves(3, 60, 12)
     trace = kl.run(learner, costs(rows), engine="step", record="experts")
@@ -168,7 +185,9 @@ def test_auto_keeps_a_week_of_minutes_in_less_than_1e5_numbers_and_no_more_than_
 
 def test_an_agent_with_a_long_ring_is_stored_and_saved(tmp_path):
     domain, movement = SIMPLEX, TV
-    learner = kl.contrib.Leader([kl.contrib.Seasonal(domain, movement, 3, period=10080)], movement)
+    learner = kl.contrib.Leader(
+        [kl.contrib.Seasonal(domain, movement, 3, period=10080)], movement
+    )
     rows = draw_waves(2, 20, 6)
     with kl.Agent.open(tmp_path / "long.db", learner, engine="step") as agent:
         for row in rows:
@@ -202,7 +221,10 @@ def test_a_season_that_no_learner_left_is_refused():
         ),
         ({"horizon": 0}, r"horizon must be an integer of at least 1, got 0."),
         ({"periods": 0}, r"periods must be an integer of at least 1, got 0."),
-        ({"period": 1}, r"period must be an integer of at least 2, got 1. Leave it out to look for one."),
+        (
+            {"period": 1},
+            r"period must be an integer of at least 2, got 1. Leave it out to look for one.",
+        ),
         (
             {"period": 86400},
             r"period must be at most 10080, got 86400.",

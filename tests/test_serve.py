@@ -73,7 +73,12 @@ def test_a_served_agent_plays_as_one_of_ones_own(agent, served, tmp_path):
 
 def test_an_agent_that_takes_rows_is_told_and_answers_by_name(served, tmp_path):
     rows = np.random.default_rng(1).uniform(10, 60, size=(12, 2))
-    options = {"costs": kl.Pinball(short=4.0), "columns": ["eu", "us"], "movement": "l1", "engine": "step"}
+    options = {
+        "costs": kl.Pinball(short=4.0),
+        "columns": ["eu", "us"],
+        "movement": "l1",
+        "engine": "step",
+    }
     learner = kl.GD(kl.Box([0, 0], [90, 90]), sigma=0.1)
     own = kl.Agent.open(tmp_path / "own.db", learner, **options)
     remote = served.client().agent("by rows", learner, **options)
@@ -119,7 +124,9 @@ def test_feedback_may_come_late_out_of_order_or_never(served, tmp_path):
         again = remote._client.ask("POST", f"{remote.place}/update", body)
         assert again["repeated"]
         assert again["t"] == t
-    with pytest.raises(ValueError, match=r"Round 1 does not wait for feedback. Rounds that do: 4."):
+    with pytest.raises(
+        ValueError, match=r"Round 1 does not wait for feedback. Rounds that do: 4."
+    ):
         remote.update(G[0], round=1)
     many = served.client().update_many([{"agent": "late", "g": G[3].tolist(), "round": 4}])
     assert many[0]["t"] == 6
@@ -130,7 +137,9 @@ def test_feedback_may_come_late_out_of_order_or_never(served, tmp_path):
 
 
 def test_a_learner_that_sees_costs_alone_is_told_them(served, tmp_path):
-    learner = kl.contrib.Bandit(kl.GD(kl.Box([0.0, 0.0], [9.0, 9.0]), sigma=4.0), points=2, delta=0.1)
+    learner = kl.contrib.Bandit(
+        kl.GD(kl.Box([0.0, 0.0], [9.0, 9.0]), sigma=4.0), points=2, delta=0.1
+    )
     own = kl.Agent.open(tmp_path / "own.db", learner, engine="step")
     remote = served.client().agent("costs alone", learner, engine="step")
     for _ in range(20):
@@ -159,7 +168,9 @@ def test_a_round_sent_again_is_answered_as_it_was_then(agent):
 
 def test_a_round_that_is_not_under_way_is_refused(agent):
     agent.update(G[0], t=1)
-    with pytest.raises(kl.types.Overtaken, match=r"round t=1 of .* play the decision of round t=2"):
+    with pytest.raises(
+        kl.types.Overtaken, match=r"round t=1 of .* play the decision of round t=2"
+    ):
         agent.update(G[1], t=1)
     agent.update(G[1], retry=False)
     assert agent.t == 3
@@ -178,30 +189,42 @@ def test_many_agents_are_told_in_one_request_all_or_none(served):
     client = served.client()
     names = [f"many {i}" for i in range(20)]
     agents = [client.agent(name, LEARNER, engine="step") for name in names]
-    answers = client.update_many({"agent": name, "g": G[i], "id": "r1"} for i, name in enumerate(names))
+    answers = client.update_many(
+        {"agent": name, "g": G[i], "id": "r1"} for i, name in enumerate(names)
+    )
     assert [answer["agent"] for answer in answers] == names
     np.testing.assert_array_equal(answers[7]["x"], kl.Agent(LEARNER, engine="step").update(G[7]))
     wrong = [{"agent": name, "g": G[i], "id": "r2"} for i, name in enumerate(names)]
     wrong[13] = {"agent": names[13], "g": [np.nan] * 5}
     with pytest.raises(ValueError, match="must be a finite number"):
         client.update_many(wrong)
-    answer = served.ask("POST", "/rounds", {"rounds": [{"agent": "many 1", "g": [0.0] * 5}, {"agent": "no"}]})
+    answer = served.ask(
+        "POST", "/rounds", {"rounds": [{"agent": "many 1", "g": [0.0] * 5}, {"agent": "no"}]}
+    )
     assert (answer.status_code, answer.json()["entry"]) == (422, 1)
     answer = served.ask(
-        "POST", "/rounds", {"rounds": [{"agent": "many 1", "g": [0.0] * 5}, {"agent": "no", "g": [1]}]}
+        "POST",
+        "/rounds",
+        {"rounds": [{"agent": "many 1", "g": [0.0] * 5}, {"agent": "no", "g": [1]}]},
     )
     assert answer.status_code == 404
     assert {agent.t for agent in agents} == {2}
-    client.update_many([{"agent": names[0], "g": G[0]}, {"agent": names[0], "g": G[1]}])  # two of one agent
+    client.update_many(
+        [{"agent": names[0], "g": G[0]}, {"agent": names[0], "g": G[1]}]
+    )  # two of one agent
     assert agents[0].t == 4
 
 
 @pytest.mark.xdist_group("postgres")
 def test_two_workers_share_the_agents_of_a_postgresql_database(server, tmp_path):
     url = server.clear()
-    with run_service(tmp_path, url) as one, run_service(tmp_path, url, tokens=one.tokens) as other:
+    with (
+        run_service(tmp_path, url) as one,
+        run_service(tmp_path, url, tokens=one.tokens) as other,
+    ):
         agents = [
-            service.client().agent("a", LEARNER, guards=GUARDS, engine="step") for service in (one, other)
+            service.client().agent("a", LEARNER, guards=GUARDS, engine="step")
+            for service in (one, other)
         ]
         own = kl.Agent(LEARNER, engine="step", guards=GUARDS)
         for i, g in enumerate(G[:10]):
@@ -211,7 +234,9 @@ def test_two_workers_share_the_agents_of_a_postgresql_database(server, tmp_path)
             )  # sent again, to the other one
         one.client().agent("b", LEARNER, engine="step")
         rounds = [{"agent": name, "g": G[0], "id": "bulk"} for name in ("b", "a")]
-        np.testing.assert_array_equal(other.client().update_many(rounds)[1]["x"], own.update(G[0]))
+        np.testing.assert_array_equal(
+            other.client().update_many(rounds)[1]["x"], own.update(G[0])
+        )
         rounds = [{"agent": "b", "g": G[0]}, {"agent": "a", "g": [np.nan] * 5}]
         with pytest.raises(ValueError, match="must be a finite number"):
             one.client().update_many(rounds)
@@ -232,7 +257,10 @@ def test_rounds_of_many_compiled_agents_are_those_of_each_by_itself(served, tmp_
     for name in names:
         client.agent(name, LEARNER)
     with ExitStack() as stack:
-        own = [stack.enter_context(kl.Agent.open(tmp_path / "own.db", LEARNER, name=name)) for name in names]
+        own = [
+            stack.enter_context(kl.Agent.open(tmp_path / "own.db", LEARNER, name=name))
+            for name in names
+        ]
         for i in range(6):
             some = names[i % 2 :]  # of which some have one round more than others
             answers = client.update_many(
@@ -243,8 +271,17 @@ def test_rounds_of_many_compiled_agents_are_those_of_each_by_itself(served, tmp_
                 np.testing.assert_array_equal(answer["x"], agent.update(G[i + 6 * j], id=i))
                 assert answer["t"] == agent.t
         ids = dict.fromkeys(names, 9) | {names[0]: 0}
-        again = client.update_many({"agent": name, "g": G[0], "id": id} for name, id in ids.items())
-        assert [answer["repeated"] for answer in again] == [True, False, False, False, False, False]
+        again = client.update_many(
+            {"agent": name, "g": G[0], "id": id} for name, id in ids.items()
+        )
+        assert [answer["repeated"] for answer in again] == [
+            True,
+            False,
+            False,
+            False,
+            False,
+            False,
+        ]
         for agent in own[1:]:
             agent.update(G[0], id=9)
         for name, agent in zip(names, own, strict=True):
@@ -256,7 +293,9 @@ def test_rounds_of_many_compiled_agents_are_those_of_each_by_itself(served, tmp_
 
 def test_making_the_same_agent_again_changes_nothing_and_another_one_is_refused(agent, served):
     agent.update(G[0])
-    again = served.client().agent(agent.name, LEARNER, guards=GUARDS.replace(hold=3), engine="step")
+    again = served.client().agent(
+        agent.name, LEARNER, guards=GUARDS.replace(hold=3), engine="step"
+    )
     assert again.t == 2
     assert again.guards.hold == 3
     with pytest.raises(ValueError, match="Choose a new name"):
@@ -306,8 +345,14 @@ def test_a_deleted_agent_is_gone_until_it_is_restored(agent, served):
             {"learner": {"class": "os.system"}},
             "class must be a class of klazy, as to_dict names it, got 'os.system'",
         ),
-        ({"learner": {"class": "klazy.nothing"}}, "No Learner of class 'klazy.nothing' is known."),
-        ({"learner": {"class": "klazy.Simplex", "dim": 3}}, "No Learner of class 'klazy.Simplex' is known."),
+        (
+            {"learner": {"class": "klazy.nothing"}},
+            "No Learner of class 'klazy.nothing' is known.",
+        ),
+        (
+            {"learner": {"class": "klazy.Simplex", "dim": 3}},
+            "No Learner of class 'klazy.Simplex' is known.",
+        ),
         (
             {
                 "learner": {
@@ -385,7 +430,9 @@ BODIES = {
 def test_every_path_asks_for_its_role_and_its_agent(agent, served):
     described = served.ask("GET", "/openapi.json").json()["paths"]
     known = {
-        (method.upper(), path.replace("{name}", "{}")) for path, ways in described.items() for method in ways
+        (method.upper(), path.replace("{name}", "{}"))
+        for path, ways in described.items()
+        for method in ways
     }
     assert known - CALLS.keys() == {("GET", "/healthz"), ("GET", "/readyz")}
     served.client().agent("eu-west", LEARNER, guards=GUARDS, engine="step")
@@ -397,7 +444,11 @@ def test_every_path_asks_for_its_role_and_its_agent(agent, served):
         place = path.format(agent.name)
         for role in ("reader", "writer", "admin"):
             status = served.ask(method, place, role=role, content=text).status_code
-            lower = ("reader", "writer", "admin").index(role) < ("reader", "writer", "admin").index(needed)
+            lower = ("reader", "writer", "admin").index(role) < (
+                "reader",
+                "writer",
+                "admin",
+            ).index(needed)
             assert (status == 403) == lower, (method, path, role, status)
         if "{}" in path or path == "/rounds":
             assert served.ask(method, place, role="eu", content=text).status_code == 403
@@ -420,18 +471,21 @@ def test_tokens_are_made_listed_and_revoked_by_the_command_and_their_secrets_kep
         )
         token = made.stdout.strip()
         assert (made.status, token.startswith("klazy_")) == (0, True)
-        assert "exists already" in call_klazy("tokens", "add", "feed", "--store", served.file).stderr
+        assert (
+            "exists already" in call_klazy("tokens", "add", "feed", "--store", served.file).stderr
+        )
         listed = json.loads(call_klazy("tokens", "list", "--json", "--store", served.file).stdout)
-        assert {"name": "feed", "role": "writer", "agent": "eu"}.items() <= listed[-2].items() or len(
-            listed
-        ) == 5
+        assert {"name": "feed", "role": "writer", "agent": "eu"}.items() <= listed[
+            -2
+        ].items() or len(listed) == 5
         for file in tmp_path.iterdir():
             assert token.encode() not in file.read_bytes()
         served.tokens["feed"] = token
         assert served.ask("GET", "/agents", role="feed").status_code == 200
         assert call_klazy("tokens", "revoke", "feed", "--store", served.file).status == 0
         assert (
-            "No token named 'feed'" in call_klazy("tokens", "revoke", "feed", "--store", served.file).stderr
+            "No token named 'feed'"
+            in call_klazy("tokens", "revoke", "feed", "--store", served.file).stderr
         )
         until = time.monotonic() + 10.0
         while served.ask("GET", "/agents", role="feed").status_code != 401:
@@ -483,7 +537,11 @@ REFUSED = {
     "text": ('{"g": ["1", 0, 0, 0, 0]}', 422, "g.0 must be a number, got "),
     "bool": ('{"g": [true, 0, 0, 0, 0]}', 422, "g.0 must be a number, got "),
     "short": ('{"g": [1, 2, 3]}', 422, "shape (5,)"),
-    "no id": ('{"g": [1, 2, 3, 4, 5], "id": ""}', 422, "id must be an integer, or text of 1 to 64 bytes"),
+    "no id": (
+        '{"g": [1, 2, 3, 4, 5], "id": ""}',
+        422,
+        "id must be an integer, or text of 1 to 64 bytes",
+    ),
     "long id": (
         '{"g": [1, 2, 3, 4, 5], "id": "' + "x" * 65 + '"}',
         422,
@@ -512,7 +570,11 @@ def test_a_refused_round_is_a_problem_and_changes_nothing(agent, served, case):
 
 
 def test_problems_are_answered_as_problems_everywhere(served):
-    calls = {("GET", "/nowhere"): 404, ("PATCH", "/agents"): 405, ("GET", "/agents/none/explain"): 404}
+    calls = {
+        ("GET", "/nowhere"): 404,
+        ("PATCH", "/agents"): 405,
+        ("GET", "/agents/none/explain"): 404,
+    }
     calls |= {
         ("GET", "/agents/none/history"): 404,
         ("GET", "/agents?limit=0"): 422,
@@ -521,9 +583,10 @@ def test_problems_are_answered_as_problems_everywhere(served):
     for (method, path), status in calls.items():
         body = {"learner": LEARNER.to_dict()} if method == "PUT" else None
         answer = served.ask(method, path, body)
-        assert (answer.status_code, answer.headers["content-type"]) == (status, "application/problem+json"), (
-            path
-        )
+        assert (answer.status_code, answer.headers["content-type"]) == (
+            status,
+            "application/problem+json",
+        ), path
     kind = {"Content-Type": "text/plain"}
     assert served.ask("POST", "/agents/a/update", content="{}", headers=kind).status_code == 415
 
@@ -535,7 +598,10 @@ def test_large_bodies_are_refused_whether_or_not_they_say_so(tmp_path):
         answer = served.http.post(
             "/rounds",
             content=pieces,
-            headers={"Authorization": f"Bearer {served.tokens['admin']}", "Content-Type": "application/json"},
+            headers={
+                "Authorization": f"Bearer {served.tokens['admin']}",
+                "Content-Type": "application/json",
+            },
         )
         assert answer.status_code == 413
         assert "at most 5000 bytes" in answer.json()["detail"]
@@ -585,13 +651,19 @@ def test_metrics_count_what_happened(tmp_path):
 
 def test_metrics_say_what_is_decided_and_paid_after_the_rounds_of_any_worker(tmp_path):
     learner = kl.GD(kl.Box([0.0, 0.0], [9.0, 9.0]), sigma=1.0)
-    terms = {"costs": kl.Pinball(4.0), "columns": ["eu", "us"], "movement": "l1", "engine": "step"}
+    terms = {
+        "costs": kl.Pinball(4.0),
+        "columns": ["eu", "us"],
+        "movement": "l1",
+        "engine": "step",
+    }
     rows = [{"eu": 3.0, "us": 5.0}, {"eu": 4.0, "us": 1.0}, {"eu": 2.5, "us": 8.0}]
 
     def read(served):
         text = served.ask("GET", "/metrics", role="reader").text
         return {
-            name: float(value) for name, value in re.findall(r"^(\w+(?:{[^}]*})?) ([\d.e+-]+)$", text, re.M)
+            name: float(value)
+            for name, value in re.findall(r"^(\w+(?:{[^}]*})?) ([\d.e+-]+)$", text, re.M)
         }
 
     with run_service(tmp_path) as served:
@@ -615,7 +687,9 @@ def test_the_comparison_is_what_klazy_says_of_the_same_costs(agent, served):
         agent.update(g)
     found = served.ask("GET", f"{agent.place}/comparison?optimum=true").json()
     assert found["cost"][-1] == pytest.approx(agent.hitting + agent.switching, rel=1e-12)
-    assert found["fixed"]["cost"][-1] == pytest.approx(kl.best_fixed(G, LEARNER.domain).cost, rel=1e-9)
+    assert found["fixed"]["cost"][-1] == pytest.approx(
+        kl.best_fixed(G, LEARNER.domain).cost, rel=1e-9
+    )
     best = kl.offline_optimum(G, LEARNER.domain, LEARNER.own_movement, gap=1e-3)
     assert found["optimum"]["cost"] == pytest.approx(best.cost, rel=1e-3)
     assert found["optimum"]["lower_bound"] <= found["optimum"]["cost"] <= found["cost"][-1]
@@ -638,7 +712,10 @@ def test_the_comparison_is_right_for_every_cost_family(served, family, request):
     for row in rows:
         remote.observe(row)
     by_hand = kl.CallableCosts(
-        12, 3, lambda t, x: family.value(rows[t - 1], x), lambda t, x: family.gradient(rows[t - 1], x)
+        12,
+        3,
+        lambda t, x: family.value(rows[t - 1], x),
+        lambda t, x: family.gradient(rows[t - 1], x),
     )
     found = served.ask("GET", f"{remote.place}/comparison?optimum=true").json()
     # Both sides stop within 1e-3 of what is best, in relation to it.
@@ -665,8 +742,14 @@ def test_openapi_has_an_example_of_every_body_that_works(served):
     schemas = about["components"]["schemas"]
     create = schemas["Create"]["examples"][0]
     assert served.ask("PUT", "/agents/example", create).status_code == 201
-    assert served.ask("POST", "/agents/example/update", schemas["Update"]["examples"][0]).status_code == 200
-    assert served.ask("POST", "/agents/example/freeze", schemas["Reason"]["examples"][0]).status_code == 200
+    assert (
+        served.ask("POST", "/agents/example/update", schemas["Update"]["examples"][0]).status_code
+        == 200
+    )
+    assert (
+        served.ask("POST", "/agents/example/freeze", schemas["Reason"]["examples"][0]).status_code
+        == 200
+    )
 
 
 def test_logs_name_no_token_and_no_query(served, caplog):
@@ -674,7 +757,9 @@ def test_logs_name_no_token_and_no_query(served, caplog):
     served.ask("DELETE", "/agents/none?reason=secret")
     served.ask("GET", "/agents", headers={"Authorization": "Bearer klazy_guess"})
     lines = [
-        json.dumps(vars(record), default=str) for record in caplog.records if record.name.startswith("klazy")
+        json.dumps(vars(record), default=str)
+        for record in caplog.records
+        if record.name.startswith("klazy")
     ]
     assert any("/agents/none" in line and '"token": "admin"' in line for line in lines)
     for secret in (*served.tokens.values(), "klazy_guess", "secret"):

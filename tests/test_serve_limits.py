@@ -127,9 +127,18 @@ def test_tokens_and_updates_do_not_wait_for_readers(served, monkeypatch):
         reads = [pool.submit(served.ask, "GET", "/agents/victim/changes") for _ in range(12)]
         try:
             assert begun.wait(30)
-            fresh = served.ask("PUT", "/agents/fresh", {"learner": LEARNER.to_dict(), "engine": "step"})
-            answers = [served.ask("POST", "/agents/victim/update", {"g": [0.0] * 5}) for _ in range(3)]
-            assert [fresh.status_code, *(answer.status_code for answer in answers)] == [201, 200, 200, 200]
+            fresh = served.ask(
+                "PUT", "/agents/fresh", {"learner": LEARNER.to_dict(), "engine": "step"}
+            )
+            answers = [
+                served.ask("POST", "/agents/victim/update", {"g": [0.0] * 5}) for _ in range(3)
+            ]
+            assert [fresh.status_code, *(answer.status_code for answer in answers)] == [
+                201,
+                200,
+                200,
+                200,
+            ]
             assert not any(read.done() for read in reads)
         finally:
             go_on.set()
@@ -140,7 +149,10 @@ def test_tokens_and_updates_do_not_wait_for_readers(served, monkeypatch):
 
 
 def make_bulk(agent, count, first=0):
-    return [{"agent": agent, "g": G[i % len(G)].tolist(), "id": f"bulk {first + i}"} for i in range(count)]
+    return [
+        {"agent": agent, "g": G[i % len(G)].tolist(), "id": f"bulk {first + i}"}
+        for i in range(count)
+    ]
 
 
 def test_others_are_served_while_a_bulk_of_slow_rounds_is_played(served):
@@ -151,7 +163,9 @@ def test_others_are_served_while_a_bulk_of_slow_rounds_is_played(served):
         bulk = pool.submit(served.ask, "POST", "/rounds", {"rounds": make_bulk("slow", count)})
         answered = 0
         while not bulk.done():
-            assert served.ask("POST", "/agents/victim/update", {"g": [0.0] * 5}).status_code == 200
+            assert (
+                served.ask("POST", "/agents/victim/update", {"g": [0.0] * 5}).status_code == 200
+            )
             answered += 1
         answers = bulk.result().json()["answers"]
     assert answered >= 15
@@ -248,7 +262,9 @@ def test_rounds_of_an_agent_that_is_slow_are_long_requests(served, monkeypatch):
     monkeypatch.setattr(
         worker.RoundWorker, "go_on", lambda self, bulk: (parts.append(1), go_on(self, bulk))[1]
     )
-    agent = served.client().agent("heavy", LEARNER, guards=kl.Guards(per_round=0.1), engine="step")
+    agent = served.client().agent(
+        "heavy", LEARNER, guards=kl.Guards(per_round=0.1), engine="step"
+    )
     own = kl.Agent(LEARNER, guards=kl.Guards(per_round=0.1), engine="step")
     for i in range(4):
         np.testing.assert_array_equal(agent.update(G[i], id=i), own.update(G[i]))
@@ -282,7 +298,9 @@ def forget_rounds(server, n):
 def check_losses(served, client, names, lost, kept):
     """The first write of each agent is refused once, and says so; the log, the metric and /readyz do, too."""
     assert served.http.get("/readyz").json() == {"status": "ready", "went_back": 0}
-    with pytest.raises(kl.types.Overtaken, match=f"'{names[0]}' has gone back from round t={lost}. Play"):
+    with pytest.raises(
+        kl.types.Overtaken, match=f"'{names[0]}' has gone back from round t={lost}. Play"
+    ):
         client.agent(names[0]).update(G[0], id="new")
     assert served.http.get("/readyz").json() == {"status": "ready", "went_back": len(names) - 1}
     counted = served.ask("GET", "/metrics").text
@@ -314,7 +332,11 @@ def test_a_restored_backup_is_not_taken_silently(tmp_path, monkeypatch, caplog):
         client.agent("never played", LEARNER, engine="step")
         restore_copy(tmp_path / "copy.db", served.file)
         check_losses(served, client, names, lost=21, kept=11)
-        said = [record for record in caplog.records if record.getMessage() == "the store has gone back"]
+        said = [
+            record
+            for record in caplog.records
+            if record.getMessage() == "the store has gone back"
+        ]
         assert {(record.agent, record.acknowledged) for record in said} == {
             ("a", 20),
             ("b", 20),
@@ -438,7 +460,10 @@ def test_a_proxy_that_is_named_says_who_asks(tmp_path):
     with run_service(tmp_path, proxy="127.0.0.1") as served:
         headers = {"X-Forwarded-Proto": "https"}
         token = {"token": served.tokens["reader"]}
-        assert "Secure" in served.http.post("/login", data=token, headers=headers).headers["set-cookie"]
+        assert (
+            "Secure"
+            in served.http.post("/login", data=token, headers=headers).headers["set-cookie"]
+        )
         for i in range(40):
             headers = {"X-Forwarded-For": f"10.0.0.{i}", "Authorization": "Bearer klazy_wrong"}
             assert served.http.get("/agents", headers=headers).status_code == 401
@@ -461,7 +486,9 @@ def test_a_body_that_is_broken_off_leaves_no_traceback(served, caplog):
             assert time.monotonic() < until
             time.sleep(0.01)
         assert [record.status for record in find()] == [400]
-    assert [record for record in caplog.records if record.exc_info or record.levelname == "ERROR"] == []
+    assert [
+        record for record in caplog.records if record.exc_info or record.levelname == "ERROR"
+    ] == []
 
 
 # Whether it can write
@@ -470,7 +497,9 @@ def test_a_body_that_is_broken_off_leaves_no_traceback(served, caplog):
 def test_readyz_writes_at_most_once_a_second_for_whoever_asks(served, monkeypatch):
     begun = []
     together = sqlite.SqliteStore.together
-    monkeypatch.setattr(sqlite.SqliteStore, "together", lambda self: (begun.append(1), together(self))[1])
+    monkeypatch.setattr(
+        sqlite.SqliteStore, "together", lambda self: (begun.append(1), together(self))[1]
+    )
     start = time.monotonic()
     for _ in range(60):
         assert served.http.get("/readyz").status_code == 200
@@ -483,7 +512,15 @@ def run_process(folder, *options):
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    command = [sys.executable, "-m", "klazy", "serve", "--insecure", "--store", str(folder / "d.db")]
+    command = [
+        sys.executable,
+        "-m",
+        "klazy",
+        "serve",
+        "--insecure",
+        "--store",
+        str(folder / "d.db"),
+    ]
     with (folder / "log").open("wb") as log:
         process = subprocess.Popen(
             [*command, "--port", str(port), *options],
@@ -534,7 +571,9 @@ def test_a_full_disk_is_seen_and_a_hangup_ends_gracefully(tmp_path):
         assert full.status_code == 503
         assert "database or disk is full" in full.text or "disk I/O error" in full.text
         assert http.post("/agents/a/update", json={"g": [1.0] * 5}).status_code == 503
-        resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+        resource.prlimit(
+            process.pid, resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY)
+        )
         time.sleep(1.1)
         assert http.get("/readyz").status_code == 200
         answer, status = hang_up_in_a_request(process, port)
@@ -551,10 +590,18 @@ def test_a_hangup_ends_a_service_of_two_workers_gracefully(tmp_path):
 
 
 def test_every_worker_builds_classes_of_the_modules_that_klazy_imports(tmp_path, monkeypatch):
-    (tmp_path / "of_workers.py").write_text("import klazy as kl\n\n\nclass Theirs(kl.GD):\n    pass\n")
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")]))
+    (tmp_path / "of_workers.py").write_text(
+        "import klazy as kl\n\n\nclass Theirs(kl.GD):\n    pass\n"
+    )
+    monkeypatch.setenv(
+        "PYTHONPATH", os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])
+    )
     monkeypatch.setenv("KLAZY_IMPORT", "of_workers")
-    about = {"class": "of_workers.Theirs", "domain": {"class": "klazy.Simplex", "dim": 5}, "sigma": 1.0}
+    about = {
+        "class": "of_workers.Theirs",
+        "domain": {"class": "klazy.Simplex", "dim": 5},
+        "sigma": 1.0,
+    }
     with run_process(tmp_path, "--workers", "2") as (_, http, _):
         answers = [http.put(f"/agents/{i}", json={"learner": about}) for i in range(6)]
     assert [answer.status_code for answer in answers] == [201] * 6
@@ -590,10 +637,14 @@ def test_a_page_of_agents_ends_when_it_takes_long(served, monkeypatch):
 
 def test_rounds_that_wait_for_feedback_are_bounded_as_a_state_is(tmp_path):
     with run_service(tmp_path, numbers=60) as service:
-        late = service.client().agent("late", kl.contrib.Delayed(kl.GD(kl.Simplex(5), 1.0)), engine="step")
+        late = service.client().agent(
+            "late", kl.contrib.Delayed(kl.GD(kl.Simplex(5), 1.0)), engine="step"
+        )
         while len(late.pending) < 4:
             late.advance()
-        message = r"with its pending rounds, must have at most 60 numbers, got .* give some rounds up"
+        message = (
+            r"with its pending rounds, must have at most 60 numbers, got .* give some rounds up"
+        )
         with pytest.raises(ValueError, match=message):
             [late.advance() for _ in range(10)]
         late.give_up(1)

@@ -116,9 +116,13 @@ def constraints(domain: kl.types.ConvexSet, x: cp.Expression) -> list[Any]:
     """The set as a conic solver reads it, written from its definition."""
     match domain:
         case kl.L2Ball():
-            return [cp.norm2(x - (0 if domain.center is None else domain.center)) <= domain.radius]
+            return [
+                cp.norm2(x - (0 if domain.center is None else domain.center)) <= domain.radius
+            ]
         case kl.L1Ball():
-            return [cp.norm1(x - (0 if domain.center is None else domain.center)) <= domain.radius]
+            return [
+                cp.norm1(x - (0 if domain.center is None else domain.center)) <= domain.radius
+            ]
         case kl.Box():
             return [x >= domain.lower, x <= domain.upper]
         case kl.Simplex():
@@ -167,7 +171,9 @@ def test_points_near_a_simplex_are_projected_as_the_sorted_formula_says(d):
     np.testing.assert_allclose(alone, np.maximum(y - theta[:, None], 0.0), atol=1e-14)
 
 
-@pytest.mark.parametrize("domain", [kl.L1Ball(6), kl.Simplex(6), kl.CappedSimplex(6, 2.0, 0.9)], ids=repr)
+@pytest.mark.parametrize(
+    "domain", [kl.L1Ball(6), kl.Simplex(6), kl.CappedSimplex(6, 2.0, 0.9)], ids=repr
+)
 def test_points_far_away_lose_no_precision(domain):
     """Without the shift by the largest entry, x would inherit the rounding of y: 1e-2 at this distance."""
     y = 1e14 + np.array([0.25, 0.5, 0.75, 0.0, 1.0, -3.0])
@@ -180,12 +186,16 @@ def test_points_far_away_lose_no_precision(domain):
 def test_one_entry_far_away_does_not_blur_the_others(far):
     """The rest of the total, 0.5, is shared by two entries 0.1 apart, wherever the third one lies."""
     np.testing.assert_allclose(
-        kl.CappedSimplex(3, 1.0, 0.5).project([far, 1.125, 1.25]), [0.5, 0.1875, 0.3125], atol=1e-15
+        kl.CappedSimplex(3, 1.0, 0.5).project([far, 1.125, 1.25]),
+        [0.5, 0.1875, 0.3125],
+        atol=1e-15,
     )
 
 
 def test_points_whose_squares_overflow():
-    np.testing.assert_allclose(kl.L2Ball(2, 2.0, [1.0, 0.0]).nearest(np.array([3e200, 4e200])), [2.2, 1.6])
+    np.testing.assert_allclose(
+        kl.L2Ball(2, 2.0, [1.0, 0.0]).nearest(np.array([3e200, 4e200])), [2.2, 1.6]
+    )
     np.testing.assert_allclose(kl.L2Ball(2).argmin_linear([3e-200, 4e-200]), [-0.6, -0.8])
 
 
@@ -208,7 +218,9 @@ def test_caps_that_share_the_total_evenly_leave_one_point():
     """1/n added n times may be a little less than 1; that is rounding, not an empty set."""
     for n in range(2, 60):
         x = kl.CappedSimplex(n, 1.0, 1.0 / n).project(np.arange(n))
-        np.testing.assert_allclose(x, np.full(n, 1.0 / n), atol=2 * np.finfo(float).eps)  # of the total
+        np.testing.assert_allclose(
+            x, np.full(n, 1.0 / n), atol=2 * np.finfo(float).eps
+        )  # of the total
 
 
 @pytest.mark.parametrize("d", [10_000, 200_000])
@@ -245,10 +257,14 @@ MEETING = [
     kl.Intersection([kl.Intersection([BALL, kl.L2Ball(4, 1.2, [0.5, 0.5, 0.0, 0.3])]), CUBE]),
     kl.Intersection([kl.Simplex(6), kl.Box([0.0] * 6, [0.4] * 6), kl.L1Ball(6, 0.9, [0.2] * 6)]),
     kl.Intersection([kl.L2Ball(2, 1.0, [3.0, 3.0]), kl.Box([1.0, 1.0], [2.9, 2.7])]),
-    kl.Intersection([kl.Product([kl.L1Ball(2), kl.Simplex(3)]), kl.Box([-1.0] * 5, [0.8] * 5), kl.L2Ball(5)]),
+    kl.Intersection(
+        [kl.Product([kl.L1Ball(2), kl.Simplex(3)]), kl.Box([-1.0] * 5, [0.8] * 5), kl.L2Ball(5)]
+    ),
     kl.Intersection([CUBE, kl.L1Ball(4, 1.4, [0.3, -1.2, 0.2, 0.9])]),
     kl.Intersection([kl.Simplex(4), kl.Box([0.1, -1.0, -1.0, -1.0], [0.4] * 4), CUBE]),
-    kl.Intersection([kl.Polytope(np.vstack((np.ones((1, 4)), -np.eye(4))), [1.2, 0, 0, 0, 0]), BALL]),
+    kl.Intersection(
+        [kl.Polytope(np.vstack((np.ones((1, 4)), -np.eye(4))), [1.2, 0, 0, 0, 0]), BALL]
+    ),
 ]
 
 
@@ -282,7 +298,9 @@ def test_exact_reach_and_diameter_in_closed_form():
     assert kl.L1Ball(3, 2.0, [1.0, 0.0, 0.0]).reach([0.0, 0.0, 0.0]) == 3.0
     assert kl.Box([0, 0], [3, 4]).diameter == 5.0
     assert kl.Simplex(3).diameter == pytest.approx(2**0.5)
-    assert kl.CappedSimplex(4, 2.0, 1.0).diameter == pytest.approx(2.0)  # (1,1,0,0) against (0,0,1,1)
+    assert kl.CappedSimplex(4, 2.0, 1.0).diameter == pytest.approx(
+        2.0
+    )  # (1,1,0,0) against (0,0,1,1)
     assert kl.CappedSimplex(4, 2.0, 1.0).reach([0.0] * 4) == pytest.approx(2**0.5)
     assert TRIANGLE.reach([-0.5, 0.0]) >= 1.5
 
@@ -316,11 +334,14 @@ def test_what_a_set_says_about_its_projection_is_not_inherited_by_one_with_anoth
         Shrunk([0, 0], [1, 1]).check_whole()
 
 
-@pytest.mark.parametrize("domain", [s for s in SETS if isinstance(s, kl.L2Ball | kl.Intersection)], ids=repr)
+@pytest.mark.parametrize(
+    "domain", [s for s in SETS if isinstance(s, kl.L2Ball | kl.Intersection)], ids=repr
+)
 def test_a_set_without_whole_points_refuses_and_has_none(domain):
     x = domain.start
     with pytest.raises(
-        ValueError, match="set must be a Box, Simplex, CappedSimplex or Product of these for integers, got"
+        ValueError,
+        match="set must be a Box, Simplex, CappedSimplex or Product of these for integers, got",
     ):
         domain.check_whole()
     for ask in (
@@ -333,7 +354,9 @@ def test_a_set_without_whole_points_refuses_and_has_none(domain):
 
 
 @pytest.mark.parametrize(
-    "domain", [kl.Simplex(5), kl.Simplex(12, 2.5), kl.L1Ball(5), kl.L2Ball(5), kl.Box(-1.0, 2.0)], ids=repr
+    "domain",
+    [kl.Simplex(5), kl.Simplex(12, 2.5), kl.L1Ball(5), kl.L2Ball(5), kl.Box(-1.0, 2.0)],
+    ids=repr,
 )
 @given(seed=st.integers(0, 2**16))
 def test_a_point_among_many_is_projected_as_it_is_alone(domain, seed):

@@ -61,9 +61,9 @@ def agent(tmp_path):
     learner = kl.GD(kl.Simplex(3), sigma=2.0)
     origin = {"fixed_decision": [1.0, 0.0, 0.0]}
     guards = kl.Guards(per_round=0.1)
-    kl.Agent(learner, costs=kl.Linear(), columns=SERVERS, movement="tv", guards=guards, origin=origin).save(
-        file
-    )
+    kl.Agent(
+        learner, costs=kl.Linear(), columns=SERVERS, movement="tv", guards=guards, origin=origin
+    ).save(file)
     return file
 
 
@@ -98,7 +98,9 @@ class TestHAProxy:
                 for _ in range(4):
                     shares = agent.decision
                     sink.apply(Decision("web", agent.t, "", shares))
-                    expected = [round(256 * share / max(shares.values())) for share in shares.values()]
+                    expected = [
+                        round(256 * share / max(shares.values())) for share in shares.values()
+                    ]
                     assert proxy.weights(SERVERS) == expected
                     served.update(dict.fromkeys(SERVERS, 0))
                     for _ in range(12):
@@ -117,7 +119,9 @@ class TestHAProxy:
             paid = agent.hitting + agent.switching
         trace = kl.run(learner, np.array(rows), movement=kl.TVMovement(0.1))
         last_move = 0.1 * kl.TVMovement().distance(trace.state.x - trace.x[-1])
-        assert paid == pytest.approx(trace.totals.hitting + trace.totals.switching + last_move, rel=1e-9)
+        assert paid == pytest.approx(
+            trace.totals.hitting + trace.totals.switching + last_move, rel=1e-9
+        )
 
     def test_the_command_sets_weights_and_says_the_status(self, agent, socket_folder, tmp_path):
         with Backend(lambda *_: (200, "")) as backend:
@@ -126,8 +130,13 @@ class TestHAProxy:
                 options = ("--haproxy", proxy.socket, "--backend", "web", "--state", "s.db")
                 asked = feed("a,b,c\n3,1,2\n", agent, *options, folder=tmp_path)
                 assert asked.status == 0
-                shares = np.array([float(cell) for cell in asked.stdout.splitlines()[1].split(",")])
-                assert proxy.weights(SERVERS) == np.round(256 * shares / shares.max()).astype(int).tolist()
+                shares = np.array(
+                    [float(cell) for cell in asked.stdout.splitlines()[1].split(",")]
+                )
+                assert (
+                    proxy.weights(SERVERS)
+                    == np.round(256 * shares / shares.max()).astype(int).tolist()
+                )
                 assert "held" in proxy.ask("experimental-mode on; get var proc.klazy_web")
                 with kl.Agent.open(tmp_path / "s.db", name="shares") as frozen:
                     frozen.freeze("a storm")
@@ -245,7 +254,9 @@ def test_a_sink_of_another_package_is_an_entry_point(agent, tmp_path, monkeypatc
     monkeypatch.syspath_prepend(folder)
     asked = feed("a,b,c\n3,1,2\n", agent, "--sink", "queue:given", folder=tmp_path)
     assert (asked.status, (tmp_path / "given").read_text().splitlines()[-1]) == (0, "2 held")
-    with pytest.raises(InvalidInput, match=r"No installed sink is named 'q'\. Installed sinks: queue"):
+    with pytest.raises(
+        InvalidInput, match=r"No installed sink is named 'q'\. Installed sinks: queue"
+    ):
         open_installed_sink("q:x")
 
 
@@ -323,7 +334,11 @@ class TestMetrics:
                 player.observe(row.tolist())
             player.freeze("a storm")
             tally = look()
-            assert (tally.hitting, tally.switching, tally.frozen) == (player.hitting, player.switching, True)
+            assert (tally.hitting, tally.switching, tally.frozen) == (
+                player.hitting,
+                player.switching,
+                True,
+            )
             assert tally.decision == player.decision
             player.backup(tmp_path / "backup.db")
             for row in rows[5:]:
@@ -343,6 +358,9 @@ class TestMetrics:
         with kl.Agent.open(tmp_path / "s.db", kl.Agent.load(agent), name="web"):
             pass
         metrics = LiveMetrics(str(tmp_path / "s.db"), ["web"])
-        with Backend(lambda *_: (200, "")) as other, pytest.raises(InvalidInput, match="cannot be served"):
+        with (
+            Backend(lambda *_: (200, "")) as other,
+            pytest.raises(InvalidInput, match="cannot be served"),
+        ):
             metrics.serve(f"127.0.0.1:{other.port}")
         metrics._store.close()

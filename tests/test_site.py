@@ -44,7 +44,9 @@ def site(tmp_path_factory):
         "-D",
         "plot_gallery=0",
     ]
-    built = subprocess.run([*command, folder / "docs", folder / "site"], capture_output=True, text=True)
+    built = subprocess.run(
+        [*command, folder / "docs", folder / "site"], capture_output=True, text=True
+    )
     assert built.returncode == 0, built.stderr
     return folder / "site"
 
@@ -60,23 +62,30 @@ def test_every_page_fits_its_window_is_whole_and_needs_no_network(site, browser)
     page, wrong = browser.new_page(), []
     page.on(
         "request",
-        lambda request: None if request.url.startswith(("file:", "data:")) else wrong.append(request.url),
+        lambda request: (
+            None if request.url.startswith(("file:", "data:")) else wrong.append(request.url)
+        ),
     )
-    page.on("requestfailed", lambda request: None if was_left(request) else wrong.append(request.url))
+    page.on(
+        "requestfailed", lambda request: None if was_left(request) else wrong.append(request.url)
+    )
     page.on("pageerror", lambda error: wrong.append(str(error)))
     for file in files:
         page.goto(file.as_uri())
         is_first = file == site / "index.html"  # of the others the narrow width shows enough
         for width in WIDTHS if is_first else WIDTHS[-1:]:
             page.set_viewport_size({"width": width, "height": 900})
-            if page.evaluate("document.documentElement.scrollWidth > document.documentElement.clientWidth"):
+            if page.evaluate(
+                "document.documentElement.scrollWidth > document.documentElement.clientWidth"
+            ):
                 wrong.append(f"{file.relative_to(site)} is wider than {width}")
     page.close()
     assert wrong == []
 
 
 @pytest.mark.parametrize(
-    "name", ["index.html", "cheatsheet.html", "gallery/index.html", "howto/serve.html", "contrib.html"]
+    "name",
+    ["index.html", "cheatsheet.html", "gallery/index.html", "howto/serve.html", "contrib.html"],
 )
 def test_a_page_holds_still_and_is_accessible(site, browser, name):
     page = browser.new_page()
@@ -98,11 +107,15 @@ def test_a_public_name_without_a_page_stops_the_build(site, monkeypatch):
     monkeypatch.syspath_prepend(ROOT / "docs")
     reference = importlib.import_module("reference")
     inventory = subprocess.run(
-        [sys.executable, "-m", "sphinx.ext.intersphinx", site / "objects.inv"], capture_output=True, text=True
+        [sys.executable, "-m", "sphinx.ext.intersphinx", site / "objects.inv"],
+        capture_output=True,
+        text=True,
     )
     known = set(re.findall(r"^ +(klazy\.\S+)", inventory.stdout, re.MULTILINE))
     assert reference.missing(known) == []
-    monkeypatch.setattr(kl, "Stray", type("Stray", (), {"__module__": "klazy.stray"}), raising=False)
+    monkeypatch.setattr(
+        kl, "Stray", type("Stray", (), {"__module__": "klazy.stray"}), raising=False
+    )
     monkeypatch.setattr(kl, "__all__", [*kl.__all__, "Stray"])
     assert reference.missing(known) == ["klazy.Stray"]
 

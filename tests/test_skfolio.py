@@ -51,18 +51,26 @@ def test_learning_in_parts_is_learning_at_once():
     for begin in range(0, 120, 30):
         parts.partial_fit(RETURNS.iloc[begin : begin + 30])
     np.testing.assert_array_equal(whole.weights_, parts.weights_)
-    expected = kl.run(kl.GD(kl.Simplex(4), 2.0), kl.LogWealthCosts(1.0 + RETURNS.to_numpy())).state.x
+    expected = kl.run(
+        kl.GD(kl.Simplex(4), 2.0), kl.LogWealthCosts(1.0 + RETURNS.to_numpy())
+    ).state.x
     np.testing.assert_array_equal(whole.weights_, expected)
     # fit forgets what was before.
-    np.testing.assert_array_equal(whole.fit(RETURNS[:30]).weights_, clone(whole).fit(RETURNS[:30]).weights_)
+    np.testing.assert_array_equal(
+        whole.fit(RETURNS[:30]).weights_, clone(whole).fit(RETURNS[:30]).weights_
+    )
 
 
 def test_predictions_are_skfolios_portfolios():
-    found = OnlineLearner(descend, transaction_costs=0.001).fit(RETURNS[:60]).predict(RETURNS[60:])
+    found = (
+        OnlineLearner(descend, transaction_costs=0.001).fit(RETURNS[:60]).predict(RETURNS[60:])
+    )
     assert isinstance(found, Portfolio)
     assert found.returns_df.index.equals(RETURNS.index[60:])
     assert found.total_cost == pytest.approx(0.001)
-    walk = cross_val_predict(OnlineLearner(descend), RETURNS, cv=WalkForward(train_size=60, test_size=20))
+    walk = cross_val_predict(
+        OnlineLearner(descend), RETURNS, cv=WalkForward(train_size=60, test_size=20)
+    )
     assert isinstance(walk, MultiPeriodPortfolio)
     assert len(walk) == 3
 
@@ -76,7 +84,11 @@ def test_an_online_walk_is_a_back_test():
         portfolio_params={"weight_drift": True},
     )
     back = kl.portfolio.backtest(
-        returns=RETURNS, bps=10.0, learners={"GD": descend}, start=RETURNS.index[29], per_year=252.0
+        returns=RETURNS,
+        bps=10.0,
+        learners={"GD": descend},
+        start=RETURNS.index[29],
+        per_year=252.0,
     )
     ours = back.to_pandas("returns")["GD"]
     assert len(path.returns) == len(ours) == 90

@@ -34,7 +34,9 @@ BEGIN = int(time.time()) // 60 * 60 - 60 * MINUTES
 
 def load(i, phase=0.0):
     """The load in minute ``i``: a day, and something that does not repeat."""
-    return round(50.0 + 30.0 * math.sin(2.0 * math.pi * i / 1440.0 + phase) + 10.0 * math.sin(i * i), 3)
+    return round(
+        50.0 + 30.0 * math.sin(2.0 * math.pi * i / 1440.0 + phase) + 10.0 * math.sin(i * i), 3
+    )
 
 
 @pytest.fixture(scope="module")
@@ -48,7 +50,18 @@ def history(tmp_path_factory):
         yield server
 
 
-SIMPLE = ("--domain", "box", "--upper", "100", "--costs", "pinball", "--short", "4", "--move-cost", "3")
+SIMPLE = (
+    "--domain",
+    "box",
+    "--upper",
+    "100",
+    "--costs",
+    "pinball",
+    "--short",
+    "4",
+    "--move-cost",
+    "3",
+)
 
 
 class TestHistory:
@@ -58,7 +71,9 @@ class TestHistory:
         assert [row.time - BEGIN for row in rows[:3]] == [60.0 * 4999, 60.0 * 5000, 60.0 * 5001]
         assert rows[0].cells == {"eu": load(4999), "us": load(4999, 1.0)}
         # Prometheus carries a number on for a while.
-        assert [row.cells.get("us") is None for row in rows[1:63]] == [False] + 59 * [True] + 2 * [False]
+        assert [row.cells.get("us") is None for row in rows[1:63]] == [False] + 59 * [
+            True
+        ] + 2 * [False]
         assert len(rows) >= MINUTES - 4999
         source._clock = lambda: BEGIN + 60.0 * (MINUTES - 1) + source.settle
         (newest,) = source.read(None)
@@ -97,8 +112,13 @@ class TestHistory:
         assert (asked.status, asked.stderr) == (0, "")
         found = json.loads(asked.stdout)
         assert found["columns"] == ["value"]
-        assert found["rounds"]["first"] + found["rounds"]["second"] in (MINUTES // 30 - 1, MINUTES // 30)
-        frame = read_frame(Prometheus(history.url, ["sum(load) / 2"], 1800.0), time.time() - 14 * 86_400.0)
+        assert found["rounds"]["first"] + found["rounds"]["second"] in (
+            MINUTES // 30 - 1,
+            MINUTES // 30,
+        )
+        frame = read_frame(
+            Prometheus(history.url, ["sum(load) / 2"], 1800.0), time.time() - 14 * 86_400.0
+        )
         report = kl.replay(frame, domain="box", upper=100, costs="pinball", short=4, move_cost=3)
         assert report.best.cost == found["table"][0]["cost"]
 
@@ -122,12 +142,16 @@ class TestHistory:
         assert asked.stderr.count("\n") == 1
 
     def test_a_file_and_a_source_are_two_things(self, history):
-        wanted = "Name a file to replay, or a source: --prometheus URL --query QUERY --since 14d.\n"
+        wanted = (
+            "Name a file to replay, or a source: --prometheus URL --query QUERY --since 14d.\n"
+        )
         assert call_klazy("replay").stderr == wanted
         asked = call_klazy("replay", "load.csv", "--prometheus", history.url, "--query", "load")
         assert asked.stderr == wanted
         asked = call_klazy("replay", "load.csv", "--label", "region")
-        assert asked.stderr.startswith("--label goes with --prometheus URL or --source NAME:TEXT.")
+        assert asked.stderr.startswith(
+            "--label goes with --prometheus URL or --source NAME:TEXT."
+        )
         asked = call_klazy("replay", "--prometheus", history.url, "--query", "load")
         assert asked.stderr == "A source needs --since, such as --since 14d.\n"
 
@@ -146,7 +170,9 @@ class TestWhoMayAsk:
             list(Prometheus(secured.url, ["up"]).read(None))
         assert list(Prometheus(secured.url, ["vector(1)"], auth=("klazy", "secret")).read(None))
         monkeypatch.setenv("KLAZY_PROMETHEUS_USER", "klazy:secret")
-        asked = call_klazy("replay", "--prometheus", secured.url, "--query", "nothing", "--since", "1h")
+        asked = call_klazy(
+            "replay", "--prometheus", secured.url, "--query", "nothing", "--since", "1h"
+        )
         assert asked.stderr == "There are no rows since 1h. Check the query and --since.\n"
         token = Prometheus(secured.url, ["up"], token="abc")
         assert token._options["headers"]["Authorization"] == "Bearer abc"
@@ -172,7 +198,9 @@ class TestWhoMayAsk:
             for ca in (None, str(cert)):
                 with pytest.raises(SourceAway, match=r"does not answer: .*certificate"):
                     list(Prometheus(server.url, ["vector(1)"], ca=ca).read(None))
-            known = Prometheus(server.url, ["vector(1)"], ca=str(cert), cert=str(cert), key=str(key))
+            known = Prometheus(
+                server.url, ["vector(1)"], ca=str(cert), cert=str(cert), key=str(key)
+            )
             (row,) = known.read(None)
             assert row.cells == {"value": 1.0}
 
@@ -231,7 +259,9 @@ def sensors(tmp_path, monkeypatch):
 @pytest.mark.usefixtures("sensors")
 def test_a_source_of_another_package_is_an_entry_point():
     options = ("--domain", "box", "--upper", "5", "--costs", "pinball", "--json")
-    asked = call_klazy("replay", "--source", "sensors:100", "--since", "1970-01-01", "--step", "1m", *options)
+    asked = call_klazy(
+        "replay", "--source", "sensors:100", "--since", "1970-01-01", "--step", "1m", *options
+    )
     assert (asked.status, asked.stderr) == (0, "")
     assert json.loads(asked.stdout)["columns"] == ["a"]
 
@@ -290,18 +320,38 @@ class TestLive:
         lines = [json.loads(line) for line in asked.stdout.splitlines()]
         assert len(lines) - (scored[1] - scored[0] + 1) in (0, 1)
         assert list(lines[0]) == ["time", "value"]
-        assert lines[0]["time"] == datetime.fromtimestamp(origin["last_time"] + 1800.0, UTC).isoformat()
+        assert (
+            lines[0]["time"]
+            == datetime.fromtimestamp(origin["last_time"] + 1800.0, UTC).isoformat()
+        )
         with kl.Agent.open(tmp_path / "twin.db", kl.Agent.load(file)) as twin:
-            frame = read_frame(Prometheus(history.url, ["sum(load) / 2"], 1800.0), origin["last_time"])
+            frame = read_frame(
+                Prometheus(history.url, ["sum(load) / 2"], 1800.0), origin["last_time"]
+            )
             last = scored[1] - scored[0]
             for at in range(last + 1):
                 twin.observe({"value": frame["value"][at]})
-            assert twin.hitting + twin.switching == origin["paid"]["cost"] == report["table"][0]["cost"]
+            assert (
+                twin.hitting + twin.switching
+                == origin["paid"]["cost"]
+                == report["table"][0]["cost"]
+            )
             assert list(twin.decision.values()) == [lines[last]["value"]]
 
-    def test_a_restart_goes_on_where_it_was_and_takes_each_time_stamp_once(self, history, replayed, tmp_path):
+    def test_a_restart_goes_on_where_it_was_and_takes_each_time_stamp_once(
+        self, history, replayed, tmp_path
+    ):
         file, _ = replayed
-        live = ("live", file, "--prometheus", history.url, *QUERY, "--once", "--state", "decisions.db")
+        live = (
+            "live",
+            file,
+            "--prometheus",
+            history.url,
+            *QUERY,
+            "--once",
+            "--state",
+            "decisions.db",
+        )
         whole = call_klazy(*live, "--name", "whole", folder=tmp_path).stdout.splitlines()
         # Three rows, as if it was killed then.
         with kl.Agent.open(tmp_path / "decisions.db", kl.Agent.load(file), name="parts") as agent:
@@ -322,13 +372,17 @@ class TestLive:
         query = ("--query", "load", "--label", "region", "--step", "5m", "--settle", "1s")
         since = ("--since", datetime.fromtimestamp(BEGIN + 60 * 4000, UTC).isoformat())
         learner = kl.LastValue(kl.Box([0.0, 0.0], [100.0, 100.0]), family=kl.Pinball(4.0))
-        agent = kl.Agent(learner, costs=kl.Pinball(4.0), columns=columns, movement="l1", fill="forward")
+        agent = kl.Agent(
+            learner, costs=kl.Pinball(4.0), columns=columns, movement="l1", fill="forward"
+        )
         agent.save(tmp_path / "filled.json")
         live = ("--prometheus", history.url, *query, *since, "--once", "--json")
         asked = call_klazy("live", "filled.json", *live, folder=tmp_path)
         assert asked.status == 0
         lines = [json.loads(line) for line in asked.stdout.splitlines()]
-        found = read_frame(Prometheus(history.url, ["load"], 300.0, label="region"), BEGIN + 60 * 4000)
+        found = read_frame(
+            Prometheus(history.url, ["load"], 300.0, label="region"), BEGIN + 60 * 4000
+        )
         filled = found.fill_null(strategy="forward")
         assert [line["us"] for line in lines[: found.height]] == filled["us"].to_list()
         gaps = found["us"].null_count()
@@ -340,7 +394,9 @@ class TestLive:
         assert asked.stderr.count("us must be a finite number, got None.") == gaps
         assert len(asked.stdout.splitlines()) == len(lines) - gaps
         agent = kl.Agent(
-            kl.LastValue(kl.Box(0.0, 100.0), family=kl.Pinball(4.0)), costs=kl.Pinball(4.0), columns=["eu"]
+            kl.LastValue(kl.Box(0.0, 100.0), family=kl.Pinball(4.0)),
+            costs=kl.Pinball(4.0),
+            columns=["eu"],
         )
         agent.save(tmp_path / "narrow.json")
         asked = call_klazy("live", "narrow.json", *live, folder=tmp_path)
@@ -356,7 +412,9 @@ class TestLive:
             sys.executable, "-m", "klazy", "live", file, "--prometheus", server.url, "--query", "load",
             "--step", "250ms", "--since", "2s", "--state", tmp_path / "decisions.db",
         ]  # fmt: skip
-        with subprocess.Popen(list(map(str, live)), stdout=PIPE, stderr=PIPE, text=True) as process:
+        with subprocess.Popen(
+            list(map(str, live)), stdout=PIPE, stderr=PIPE, text=True
+        ) as process:
             assert process.stdout is not None
             assert process.stderr is not None
             assert process.stderr.readline().endswith("refused. The decision stands.\n")

@@ -31,7 +31,9 @@ def carry(D, before, after):
     n = len(D)
     leave = np.kron(np.eye(n), np.ones(n))
     arrive = np.kron(np.ones(n), np.eye(n))
-    return linprog(D.ravel(), A_eq=np.vstack((leave, arrive)), b_eq=np.hstack((before, after))).fun
+    return linprog(
+        D.ravel(), A_eq=np.vstack((leave, arrive)), b_eq=np.hstack((before, after))
+    ).fun
 
 
 class TestFiniteMetric:
@@ -46,7 +48,9 @@ class TestFiniteMetric:
             assert slope @ (x[t + 1] - x[t]) == pytest.approx(paid[t], abs=1e-9)
             assert (slope[:, None] - slope <= movement.D + 1e-9).all()
         corners = np.eye(n)
-        np.testing.assert_allclose(movement.distance(corners[:, None] - corners), movement.D, atol=1e-12)
+        np.testing.assert_allclose(
+            movement.distance(corners[:, None] - corners), movement.D, atol=1e-12
+        )
 
     @given(seed=seeds, n=st.integers(2, 5), price=st.floats(0.0, 3.0))
     def test_a_move_is_best_for_a_forecast(self, seed, n, price):
@@ -75,10 +79,20 @@ class TestFiniteMetric:
         with pytest.raises(ValueError, match=message):
             FiniteMetric(D=table)
         with pytest.raises(ValueError, match=r"D must have a row for each of 3 states, got 2."):
-            kl.run(kl.GD(kl.Simplex(3), 1.0), np.ones((2, 3)), movement=FiniteMetric(D=[[0, 1], [1, 0]]))
+            kl.run(
+                kl.GD(kl.Simplex(3), 1.0),
+                np.ones((2, 3)),
+                movement=FiniteMetric(D=[[0, 1], [1, 0]]),
+            )
 
 
-@given(seed=seeds, n=st.integers(2, 4), T=st.integers(1, 6), stands=st.booleans(), price=st.floats(0.0, 3.0))
+@given(
+    seed=seeds,
+    n=st.integers(2, 4),
+    T=st.integers(1, 6),
+    stands=st.booleans(),
+    price=st.floats(0.0, 3.0),
+)
 def test_the_optimum_is_found_among_all_sequences(seed, n, T, stands, price):
     movement = draw_metric(seed, n, price)
     costs = draw_costs(seed, T, n)
@@ -107,7 +121,12 @@ def test_no_distribution_pays_less_than_the_optimum_from_a_distribution(seed, n)
 
 
 class TestWorkFunction:
-    @given(seed=seeds, n=st.integers(2, 5), T=st.integers(1, 60), price=st.sampled_from([0.3, 1.0, 3.0]))
+    @given(
+        seed=seeds,
+        n=st.integers(2, 5),
+        T=st.integers(1, 60),
+        price=st.sampled_from([0.3, 1.0, 3.0]),
+    )
     def test_it_pays_at_most_2n_minus_1_times_the_optimum(self, seed, n, T, price):
         movement = draw_metric(seed, n, price)
         costs = draw_costs(seed, T, n)
@@ -177,16 +196,20 @@ class TestBlockedArms:
         for T in (1000, 8000):
             found = []
             for seed in range(4):
-                costs = (np.random.default_rng(seed).random((T, 3)) < [0.5, 0.5 - T ** (-1 / 3), 0.5]).astype(
-                    float
-                )
+                costs = (
+                    np.random.default_rng(seed).random((T, 3)) < [0.5, 0.5 - T ** (-1 / 3), 0.5]
+                ).astype(float)
                 learner = BlockedArms(kl.Simplex(3), "tv", horizon=T, method=method, seed=seed)
-                found.append(kl.run(learner, costs, movement="tv").totals.cost - costs[:, 1].sum())
+                found.append(
+                    kl.run(learner, costs, movement="tv").totals.cost - costs[:, 1].sum()
+                )
             regrets.append(np.mean(found) / T ** (2 / 3))
         assert 0.0 < regrets[1] < 1.5 * regrets[0] + 0.5
         assert max(regrets) < 3.0
 
-    @given(losses=st.lists(st.floats(0.0, 1e6), min_size=2, max_size=6), block=st.integers(1, 10**6))
+    @given(
+        losses=st.lists(st.floats(0.0, 1e6), min_size=2, max_size=6), block=st.integers(1, 10**6)
+    )
     def test_chances_are_those_of_the_definition(self, losses, block):
         learner = BlockedArms(kl.Simplex(len(losses)), "tv", horizon=1000)
         shares = learner._chances(1 + (block - 1) * learner.block_length, np.array(losses))
@@ -213,7 +236,9 @@ class TestReplay:
         rows = 40.0 + 10.0 * rng.random((400, 3))
         rows[np.arange(400), np.arange(400) // 60 % 3] -= 25.0
         trace = folder / "latency.csv"
-        trace.write_text("eu,us,ap\n" + "\n".join(",".join(f"{v:.2f}" for v in row) for row in rows) + "\n")
+        trace.write_text(
+            "eu,us,ap\n" + "\n".join(",".join(f"{v:.2f}" for v in row) for row in rows) + "\n"
+        )
         table = folder / "switching.csv"
         # In another order than the trace.
         table.write_text("ap,eu,us\n0,3,3\n3,0,1\n3,1,0\n")
@@ -223,13 +248,18 @@ class TestReplay:
         rows, trace, table = self.make(tmp_path)
         with pytest.warns(UserWarning, match="FiniteMetric has no compiled kernel"):
             found = kl.replay(trace, states=table, move_cost=20.0)
-        assert {"stay", "work function", "auto", "fixed"} <= {score.name for score in found.scores}
+        assert {"stay", "work function", "auto", "fixed"} <= {
+            score.name for score in found.scores
+        }
         assert found.setup.movement.D.tolist() == [[0, 1, 3], [1, 0, 3], [3, 3, 0]]
         for score in found.scores:
             assert (np.sort(score.points, axis=1) == [0.0, 0.0, 1.0]).all()
             assert score.cost >= found.optimum.lower_bound - 1e-9
         agent = found.agent()
-        paid = sum(float(row @ x) for row, x in zip(np.round(rows[200:], 2), found.best.points, strict=False))
+        paid = sum(
+            float(row @ x)
+            for row, x in zip(np.round(rows[200:], 2), found.best.points, strict=False)
+        )
         assert found.best.hitting == pytest.approx(paid)
         assert sorted(agent.decision.values()) == [0.0, 0.0, 1.0]
 
@@ -238,8 +268,13 @@ class TestReplay:
         told = call_klazy("replay", str(trace), "--states", str(trace), folder=tmp_path)
         assert told.status == 2
         assert "--states must be a table of 3 rows and columns, got 400 and 3." in told.stderr
-        told = call_klazy("replay", str(trace), "--states", str(table), "--domain", "box", folder=tmp_path)
-        assert "--states is for linear costs or rewards, on the simplex, without a movement" in told.stderr
+        told = call_klazy(
+            "replay", str(trace), "--states", str(table), "--domain", "box", folder=tmp_path
+        )
+        assert (
+            "--states is for linear costs or rewards, on the simplex, without a movement"
+            in told.stderr
+        )
         table.write_text("x,eu,us\n0,3,3\n3,0,1\n3,1,0\n")
         told = call_klazy("replay", str(trace), "--states", str(table), folder=tmp_path)
         assert "--states must have the columns eu, us, ap, got x, eu, us." in told.stderr

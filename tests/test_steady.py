@@ -66,7 +66,12 @@ def test_regret_on_every_interval_is_within_its_bound_and_jumps_are_small():
             assert (paid[length:] - paid[:-length] - best).max() <= learner.bound(length)
 
 
-@given(T=st.integers(1, 10**6), G=st.floats(0.1, 10), weight=st.floats(0.0, 10), length=st.integers(1, 10**6))
+@given(
+    T=st.integers(1, 10**6),
+    G=st.floats(0.1, 10),
+    weight=st.floats(0.0, 10),
+    length=st.integers(1, 10**6),
+)
 def test_no_bound_is_above_the_trivial_one(T, G, weight, length):
     """A round costs at most G D more than a fixed point, and no move is longer than D."""
     learner = kl.contrib.SteadyAdaptive(kl.L2Ball(2), T, G, weight)
@@ -79,10 +84,14 @@ def test_evidence_counts_what_the_mixture_and_the_expert_have_moved():
     state = learner.init()
     for g in np.random.default_rng(0).normal(size=(30, 2)) / 3.0:
         state = learner.step(state, g)
-    state = state._replace(evidence=np.full_like(state.evidence, 0.5))  # neither certain nor below its end
+    state = state._replace(
+        evidence=np.full_like(state.evidence, 0.5)
+    )  # neither certain nor below its end
     price = 0.01
     now = learner.step(state, np.zeros(2)).evidence
-    by_mixture = learner.step(state._replace(mixture_moved=state.mixture_moved + price), np.zeros(2)).evidence
+    by_mixture = learner.step(
+        state._replace(mixture_moved=state.mixture_moved + price), np.zeros(2)
+    ).evidence
     by_expert = learner.step(state._replace(moved=state.moved + price), np.zeros(2)).evidence
     np.testing.assert_allclose(by_mixture - now, price / learner.worst, atol=1e-12)
     np.testing.assert_allclose(by_expert - now, -price / learner.worst, atol=1e-12)
@@ -114,7 +123,10 @@ def test_blocks_have_b_times_the_regret_in_a_share_of_the_rounds(seed, B, s, wei
     n = 5
     g = bounded_gradients(seed, n * B, 2, 1.0)
     trace = kl.run(
-        kl.contrib.Blocks(kl.GD(kl.L2Ball(2), s), B), g, movement=kl.L2Movement(weight), engine="step"
+        kl.contrib.Blocks(kl.GD(kl.L2Ball(2), s), B),
+        g,
+        movement=kl.L2Movement(weight),
+        engine="step",
     )
     regret = trace.totals.cost + np.linalg.norm(g.sum(axis=0))
     assert regret <= B * (2.0 * s + n / (2.0 * s)) + weight * n / s + 1e-9
@@ -150,7 +162,9 @@ def test_blocks_bound_the_jumps_of_a_strongly_adaptive_learner():
             "length must be an integer of at least 1, got 0.",
         ),
         (
-            lambda: kl.contrib.Blocks(kl.contrib.FollowTheLeader(kl.Box(0, 1), family=kl.Pinball()), 3),
+            lambda: kl.contrib.Blocks(
+                kl.contrib.FollowTheLeader(kl.Box(0, 1), family=kl.Pinball()), 3
+            ),
             (
                 "learner must take gradients, got FollowTheLeader(domain=Box(lower=[0.0], upper=[1.0]), "
                 "family=Pinball(short=[1.0], excess=[1.0]))."

@@ -97,7 +97,9 @@ def test_sqlites_tools_and_other_peoples_tables_do_no_harm(file, tool):
     assert find_faults(file) == []
     connection = sqlite3.connect(file)
     assert connection.execute("SELECT count(*) FROM rounds").fetchone() == (11,)
-    assert connection.execute("SELECT count(*) FROM changes WHERE change = 'created'").fetchone() == (3,)
+    assert connection.execute(
+        "SELECT count(*) FROM changes WHERE change = 'created'"
+    ).fetchone() == (3,)
     connection.close()
 
 
@@ -137,7 +139,9 @@ def test_a_store_of_another_version_is_refused_in_words(place, request):
     in_store(place, 1)
     set_version(7)
     for read_only in (False, True):
-        with pytest.raises(InvalidInput, match=r"has tables of version 7; this klazy uses version 1\."):
+        with pytest.raises(
+            InvalidInput, match=r"has tables of version 7; this klazy uses version 1\."
+        ):
             kl.Agent.open(place, read_only=read_only)
     set_version(schema.VERSION)
     with open_step(place) as agent:

@@ -93,10 +93,14 @@ class TestAStudySays:
         assert str(refused.value).endswith(REMEDY)
 
     def test_that_it_is_too_large_before_anything_is_listed(self):
-        huge = study(learners=[LAZY | {"k": list(range(1, 3001)), "sigma": {"linspace": [1, 2, 3000]}}])
+        huge = study(
+            learners=[LAZY | {"k": list(range(1, 3001)), "sigma": {"linspace": [1, 2, 3000]}}]
+        )
         with pytest.raises(InvalidInput, match="at most 20,000,000 runs, got 36,000,000"):
             list(list_tasks(Study(**huge.to_dict() | {"move_cost": [1.0, 2.0]})))
-        with pytest.raises(InvalidInput, match="seed must be less than or equal to 9223372036854775807"):
+        with pytest.raises(
+            InvalidInput, match="seed must be less than or equal to 9223372036854775807"
+        ):
             study(seed=2**70)
 
     def test_all_that_is_wrong_at_once(self):
@@ -117,7 +121,14 @@ class TestAStudySays:
     def test_the_example_is_a_study_that_explains_every_key_recipe_and_rule(self):
         text = read_example()
         assert Study(**tomllib.loads(text)).seeds > 1
-        for word in (*Study.model_fields, *RECIPES, *LEARNER_RULES, "linspace", "logspace", "powers"):
+        for word in (
+            *Study.model_fields,
+            *RECIPES,
+            *LEARNER_RULES,
+            "linspace",
+            "logspace",
+            "powers",
+        ):
             assert re.search(rf"\b{word}\b", text), word
         for name, entry in RECIPES.items():
             assert all(re.search(rf"\b{key}\b", text) for key in entry.parameters), name
@@ -131,13 +142,21 @@ class TestAStudySays:
         np.testing.assert_array_equal(
             expand({"logspace": [first, last, count]}), np.geomspace(first, last, count)
         )
-        whole = study(learners=[LAZY | {"k": {"logspace": [1, 10 * ratio, count]}}]).learners[0].axes["k"]
+        whole = (
+            study(learners=[LAZY | {"k": {"logspace": [1, 10 * ratio, count]}}])
+            .learners[0]
+            .axes["k"]
+        )
         assert list(whole) == sorted({round(k) for k in np.geomspace(1, 10 * ratio, count)})
 
 
 class TestAKey:
     def test_tells_runs_apart_and_nothing_else(self):
-        base = study(move_cost=[1.0, 2.0], scenarios=[WAVES, {"recipe": "stochastic", "length": 10}], seeds=3)
+        base = study(
+            move_cost=[1.0, 2.0],
+            scenarios=[WAVES, {"recipe": "stochastic", "length": 10}],
+            seeds=3,
+        )
         found = keys(base)
         assert len(set(found)) == len(found) == 3 * 2 * (2 + 3)
         same = {
@@ -165,7 +184,9 @@ class TestAKey:
 
     def test_is_what_it_was_in_every_version(self):
         """A sweep that an older klazy began goes on: hashes of the sequence and of learner and price are added as words."""
-        base = study(scenarios=[{"recipe": "stochastic", "length": 10}], seeds=2, move_cost=[1.0, 2.0])
+        base = study(
+            scenarios=[{"recipe": "stochastic", "length": 10}], seeds=2, move_cost=[1.0, 2.0]
+        )
         recipe = {"phases": 15, "length": 10, "dim": 5, "random_phases": False}
 
         def hash_words(*parts):
@@ -206,18 +227,29 @@ def everything():
         {"recipe": "stochastic", "phases": 3, "length": 40, "random_phases": [False, True]},
         WAVES | {"length": 7},
     ]
-    return sweep(study(scenarios=scenarios, learners=learners, seeds=2, seed=5, move_cost=[0.5, 3.0]), jobs=1)
+    return sweep(
+        study(scenarios=scenarios, learners=learners, seeds=2, seed=5, move_cost=[0.5, 3.0]),
+        jobs=1,
+    )
 
 
 class TestARun:
     def test_is_there_once_for_every_combination(self, everything):
         rows = everything.rows
-        assert rows["error"].null_count() == everything.runs == everything.computed == rows["key"].n_unique()
+        assert (
+            rows["error"].null_count()
+            == everything.runs
+            == everything.computed
+            == rows["key"].n_unique()
+        )
         assert set(rows["learner"]) == set(LEARNER_RULES)
-        per_sequence = rows.group_by("scenario", "random_phases", "seed", "move_cost").len()["len"]
+        per_sequence = rows.group_by("scenario", "random_phases", "seed", "move_cost").len()[
+            "len"
+        ]
         assert per_sequence.n_unique() == 1
         assert (
-            rows.filter(pl.col("scenario") == "phases_of_length")["seed"].null_count() == 2 * per_sequence[0]
+            rows.filter(pl.col("scenario") == "phases_of_length")["seed"].null_count()
+            == 2 * per_sequence[0]
         )
 
     def test_pays_what_run_pays_and_has_the_regret_that_regret_finds(self, everything):
@@ -227,13 +259,19 @@ class TestARun:
             at = tuple(row[name] for name in about)
             if at not in sequences:
                 point = {name: row[name] for name in RECIPES[row["scenario"]].parameters}
-                seed = None if row["seed"] is None else np.random.SeedSequence(5, spawn_key=(row["seed"],))
+                seed = (
+                    None
+                    if row["seed"] is None
+                    else np.random.SeedSequence(5, spawn_key=(row["seed"],))
+                )
                 sequences[at] = make_scenario(row["scenario"], point, seed)
             place, movement = sequences[at], kl.L2Movement(row["move_cost"])
             trace = kl.run(learner_of(row, place, movement), place.costs, movement=movement)
             size = np.abs(trace.hitting).sum() + trace.totals.switching
             assert row["hitting"] == pytest.approx(trace.totals.hitting, rel=0, abs=1e-12 * size)
-            assert row["switching"] == pytest.approx(trace.totals.switching, rel=0, abs=1e-12 * size)
+            assert row["switching"] == pytest.approx(
+                trace.totals.switching, rel=0, abs=1e-12 * size
+            )
             found = kl.regret(trace, place.comparator)
             size += np.abs(
                 place.costs.values(place.comparator)
@@ -243,7 +281,9 @@ class TestARun:
             assert row["cost"] == row["hitting"] + row["switching"]
 
     def test_has_a_curve_that_ends_in_its_totals(self):
-        rows = sweep(study(record="curves", move_cost=[2.0], scenarios=[WAVES | {"T": 1000}]), jobs=1).rows
+        rows = sweep(
+            study(record="curves", move_cost=[2.0], scenarios=[WAVES | {"T": 1000}]), jobs=1
+        ).rows
         for row in rows.iter_rows(named=True):
             assert len(row["rounds"]) == len(row["hitting_curve"]) == 200
             assert (row["rounds"][-1], row["hitting_curve"][-1], row["switching_curve"][-1]) == (
@@ -251,13 +291,17 @@ class TestARun:
             )  # fmt: skip
 
     def test_can_be_held_against_the_best_fixed_point_and_the_optimum(self):
-        rows = sweep(study(metrics=["optimum_regret", "static_regret"], move_cost=[0.1, 5.0]), jobs=1).rows
+        rows = sweep(
+            study(metrics=["optimum_regret", "static_regret"], move_cost=[0.1, 5.0]), jobs=1
+        ).rows
         for row in rows.iter_rows(named=True):
             place = make_scenario(
                 "phases_of_length", {name: row[name] for name in ("length", "T", "dim")}, None
             )
             best = kl.offline_optimum(place.costs, place.domain, kl.L2Movement(row["move_cost"]))
-            assert row["optimum_regret"] == pytest.approx(row["cost"] - best.lower_bound, abs=1e-9)
+            assert row["optimum_regret"] == pytest.approx(
+                row["cost"] - best.lower_bound, abs=1e-9
+            )
             assert row["optimum_regret"] > 0.0
             assert row["static_regret"] == pytest.approx(
                 row["cost"] - kl.best_fixed(place.costs, place.domain).cost, abs=1e-9
@@ -266,7 +310,8 @@ class TestARun:
 
     def test_is_sent_without_its_sequence_and_comes_back_small(self):
         wide = study(
-            scenarios=[{"recipe": "stochastic", "length": 4000}], learners=[LAZY | {"k": list(range(1, 101))}]
+            scenarios=[{"recipe": "stochastic", "length": 4000}],
+            learners=[LAZY | {"k": list(range(1, 101))}],
         )
         (task,) = deal(list_tasks(wide), workers=1)[:1]
         assert len(pickle.dumps(task)) < 200 * len(task.team)
@@ -311,11 +356,15 @@ class TestOnesOwn:
         found = sweep(study(scenarios=recipes, learners=rules, seeds=3), jobs=1)
         assert found.failed == 0
         for row in found.rows.iter_rows(named=True):
-            where, what = (json.loads(row[name] or "{}") for name in ("scenario_options", "learner_options"))
+            where, what = (
+                json.loads(row[name] or "{}") for name in ("scenario_options", "learner_options")
+            )
             assert (row["T"], where["sigma"], where["label"]) == (20, 1.0, "a")
             assert where["k"] in (1, 2)
             assert what == ({"length": what["length"]} if row["learner"] == "own:far" else {})
-            assert (row["sigma"], row["c"], row["k"]) == ((1.0, None, None) if what else (None, 2.0, 2))
+            assert (row["sigma"], row["c"], row["k"]) == (
+                (1.0, None, None) if what else (None, 2.0, 2)
+            )
         assert set(found.cells()["runs"]) == {3}
         assert len(found.cells()) == 2 * 3
 
@@ -324,7 +373,9 @@ class TestOnesOwn:
         assert found.cells()["runs"].to_list() == [6, 6, 6]
         assert len(found.cells(held_out=True)) == 3
 
-    def test_runs_that_are_loaded_are_cells_and_figures_by_the_metric_of_their_study(self, tmp_path):
+    def test_runs_that_are_loaded_are_cells_and_figures_by_the_metric_of_their_study(
+        self, tmp_path
+    ):
         found = sweep(study(metrics=["total_regret", "cost"]), tmp_path, jobs=1)
         runs = load_sweep(tmp_path)
         assert runs.cells().sort("mean").equals(found.cells().sort("mean"))
@@ -337,7 +388,9 @@ class TestOnesOwn:
         assert len(pl.read_csv(io.StringIO(runs.to_csv()))) == len(runs.cells())
 
     def test_values_count_by_what_they_are(self):
-        one = study(scenarios=[{"recipe": "own:coin", "T": 9}], learners=[{"rule": "sader_k", "beta": 1}])
+        one = study(
+            scenarios=[{"recipe": "own:coin", "T": 9}], learners=[{"rule": "sader_k", "beta": 1}]
+        )
         other = study(
             scenarios=[{"recipe": "own:coin", "T": 9, "odds": 0.5}],
             learners=[{"rule": "sader_k", "beta": 1.0}],
@@ -346,7 +399,10 @@ class TestOnesOwn:
 
     def test_learners_are_told_no_gradient_where_it_depends_on_the_point(self):
         found = sweep(
-            study(scenarios=[{"recipe": "own:targets", "T": 30}], learners=[{"rule": "sader_k"}, LAZY]),
+            study(
+                scenarios=[{"recipe": "own:targets", "T": 30}],
+                learners=[{"rule": "sader_k"}, LAZY],
+            ),
             jobs=1,
         )
         assert found.failed == 1
@@ -358,7 +414,10 @@ class TestOnesOwn:
 
 def test_a_learning_rate_is_one_over_sigma():
     def play(**step_size):
-        learners = [{"rule": "KLazyGD", "k": [1, 4], **step_size}, {"rule": "Decay", "m": 4.0, **step_size}]
+        learners = [
+            {"rule": "KLazyGD", "k": [1, 4], **step_size},
+            {"rule": "Decay", "m": 4.0, **step_size},
+        ]
         scenarios = [{"recipe": "square_wave", "period": 8, "T": 64}]
         return sweep(Study(scenarios=scenarios, learners=learners), jobs=1).rows
 
@@ -376,12 +435,18 @@ class TestAFailure:
         "seeds": 2,
     }
 
-    def test_is_recorded_stops_nothing_and_is_tried_again_only_if_asked(self, tmp_path, monkeypatch):
+    def test_is_recorded_stops_nothing_and_is_tried_again_only_if_asked(
+        self, tmp_path, monkeypatch
+    ):
         monkeypatch.setattr(own, "broken", {3, -4})
         first = sweep(Study(**self.STUDY), tmp_path, jobs=1)
         assert (first.runs, first.computed, first.failed) == (24, 24, 16)
         told = {k: set(first.rows.filter(pl.col("k") == k)["error"]) for k in (2, 3, 4)}
-        assert told == {2: {None}, 3: {"RuntimeError: no slack 3 today"}, 4: {"ZeroDivisionError: tripped"}}
+        assert told == {
+            2: {None},
+            3: {"RuntimeError: no slack 3 today"},
+            4: {"ZeroDivisionError: tripped"},
+        }
         assert first.rows.filter(pl.col("error").is_not_null())["cost"].null_count() == 16
         again = sweep(Study(**self.STUDY), tmp_path, jobs=1)
         assert (again.computed, again.reused, again.failed) == (0, 24, 16)
@@ -391,7 +456,9 @@ class TestAFailure:
         rows = load_sweep(tmp_path).rows
         assert len(rows) == rows["key"].n_unique() == 24
         assert (
-            rows.filter(pl.col("k") == 2).sort("key").equals(first.rows.filter(pl.col("k") == 2).sort("key"))
+            rows.filter(pl.col("k") == 2)
+            .sort("key")
+            .equals(first.rows.filter(pl.col("k") == 2).sort("key"))
         )
 
     def test_of_a_sequence_is_that_of_its_runs(self):
@@ -418,7 +485,8 @@ class TestAFailure:
         assert (found.runs, found.failed) == (2, 1)
         assert set(found.rows.filter(pl.col("error").is_not_null())["k"]) == {5}
         assert (
-            "WorkerLost: the process that played it ended" in found.rows.filter(pl.col("k") == 5)["error"][0]
+            "WorkerLost: the process that played it ended"
+            in found.rows.filter(pl.col("k") == 5)["error"][0]
         )
 
 
@@ -453,7 +521,9 @@ while killed:
         )
         there = [set(json.loads(line)) for line in lines]
         assert all(before <= after for before, after in pairwise(there))  # nothing goes away
-        assert sum(before < after for before, after in pairwise(there)) >= 10  # it was killed in the middle
+        assert (
+            sum(before < after for before, after in pairwise(there)) >= 10
+        )  # it was killed in the middle
         reused = len(load_sweep(tmp_path))
         found = sweep(of, tmp_path, jobs=1)
         assert (found.reused, found.computed) == (reused, found.runs - reused)
@@ -486,7 +556,9 @@ while killed:
         sweep(study(), tmp_path, jobs=1)
         (tmp_path / "part-junk.parquet").write_bytes(b"junk")
         for reads in (lambda: load_sweep(tmp_path), lambda: sweep(study(), tmp_path, jobs=1)):
-            with pytest.raises(InvalidInput, match=r"klazy did not write .*part-junk\.parquet\. Remove it"):
+            with pytest.raises(
+                InvalidInput, match=r"klazy did not write .*part-junk\.parquet\. Remove it"
+            ):
                 reads()
 
     def test_is_shared_by_two_sweeps_at_once(self, tmp_path):
@@ -510,7 +582,9 @@ while killed:
         assert sweep(of, tmp_path, jobs=1).reused == there
         assert_whole(tmp_path, of)
 
-    def test_has_the_same_columns_whatever_the_study_so_that_duckdb_reads_it_by_path(self, tmp_path):
+    def test_has_the_same_columns_whatever_the_study_so_that_duckdb_reads_it_by_path(
+        self, tmp_path
+    ):
         for learner in (
             LAZY,
             {"rule": "Decay", "sigma": 1.0, "m": 3.0},
@@ -526,7 +600,9 @@ while killed:
         ]
 
     def test_tells_runs_apart_whose_keys_begin_alike(self):
-        source = results.RowSource(pl.DataFrame(), np.array([[1, 2], [1, 3], [0, 5], [1, 9]], dtype="<u8"))
+        source = results.RowSource(
+            pl.DataFrame(), np.array([[1, 2], [1, 3], [0, 5], [1, 9]], dtype="<u8")
+        )
         wanted = np.array([[1, 9], [1, 4], [1, 2], [0, 5], [7, 7], [1, 3]], dtype="<u8")
         assert source.find(results.write_keys(wanted)).tolist() == [3, -1, 0, 2, -1, 1]
 
@@ -575,7 +651,8 @@ while killed:
 
     def test_says_where_there_is_none(self, tmp_path):
         with pytest.raises(
-            ValueError, match=r"has no runs\. `klazy sweep study\.toml --out .*` plays a study into it"
+            ValueError,
+            match=r"has no runs\. `klazy sweep study\.toml --out .*` plays a study into it",
         ):
             kl.load_sweep(tmp_path)
         (tmp_path / "file").touch()
@@ -621,7 +698,9 @@ class TestElsewhere:
         assert_whole(tmp_path, of)
 
     @pytest.mark.long
-    def test_a_single_dask_worker_is_used_and_so_are_those_that_come_later(self, dask, tmp_path, monkeypatch):
+    def test_a_single_dask_worker_is_used_and_so_are_those_that_come_later(
+        self, dask, tmp_path, monkeypatch
+    ):
         (tmp_path / "togetherness.py").write_text(TOGETHER)
         monkeypatch.syspath_prepend(tmp_path)
         folder, threads = tmp_path / "folder", 8
@@ -639,7 +718,10 @@ class TestElsewhere:
             until(lambda: os.listdir(folder))
             second = stack.enter_context(dask.worker(threads - 1, path=tmp_path, wait=False))
             assert found.result(60).failed == 0
-        assert {int(name.partition("-")[0]) for name in os.listdir(folder)} == {first.pid, second.pid}
+        assert {int(name.partition("-")[0]) for name in os.listdir(folder)} == {
+            first.pid,
+            second.pid,
+        }
         assert len(os.listdir(folder)) == threads
 
     @pytest.mark.long
@@ -648,16 +730,22 @@ class TestElsewhere:
         of, errors = study(scenarios=[WAVES | {"length": 5}], learners=[deadly]), []
         with dask.worker(path=Path(__file__).parent):
             playing = Thread(
-                target=lambda: errors.extend(sweep(of, backend="dask", address=dask.address).rows["error"])
+                target=lambda: errors.extend(
+                    sweep(of, backend="dask", address=dask.address).rows["error"]
+                )
             )
             playing.daemon = True  # joblib's own backend would wait for ever
             playing.start()
             playing.join(60)
-        assert errors == ["WorkerLost: the process that played it ended, was killed or ran out of memory"]
+        assert errors == [
+            "WorkerLost: the process that played it ended, was killed or ran out of memory"
+        ]
 
     def test_a_dask_scheduler_without_workers_is_refused(self, dask, monkeypatch):
         monkeypatch.setattr(parallel, "_SECONDS", 1)
-        complaint = f"The dask scheduler at {dask.address} had no worker for 1 seconds. Start one."
+        complaint = (
+            f"The dask scheduler at {dask.address} had no worker for 1 seconds. Start one."
+        )
         with pytest.raises(InvalidInput, match=re.escape(complaint)):
             sweep(study(), backend="dask", address=dask.address)
 
@@ -680,7 +768,10 @@ class TestElsewhere:
                 {"backend": "ray"},
                 "ray is not installed. Run: pip install ray",
             ),
-            ({"jobs": 0}, "jobs must be an integer of at least 1, got 0. Leave it out for all cores."),
+            (
+                {"jobs": 0},
+                "jobs must be an integer of at least 1, got 0. Leave it out for all cores.",
+            ),
         ],
         ids=repr,
     )
@@ -702,7 +793,11 @@ def drawn():
 
 
 class TestASummary:
-    @given(values=st.lists(st.lists(st.floats(-1e3, 1e3), min_size=2, max_size=9), min_size=1, max_size=4))
+    @given(
+        values=st.lists(
+            st.lists(st.floats(-1e3, 1e3), min_size=2, max_size=9), min_size=1, max_size=4
+        )
+    )
     def test_has_students_interval_of_every_cell(self, values):
         rows = [
             dict.fromkeys(RUN_COLUMNS) | {"k": k, "seed": i, "cost": value}
@@ -712,14 +807,23 @@ class TestASummary:
         cells = average_cells(pl.DataFrame(rows, schema=RUN_COLUMNS), "cost")
         for cell in cells.iter_rows(named=True):
             some = np.array(values[cell["k"]])
-            assert (cell["runs"], cell["mean"]) == (len(some), pytest.approx(some.mean(), abs=1e-9))
+            assert (cell["runs"], cell["mean"]) == (
+                len(some),
+                pytest.approx(some.mean(), abs=1e-9),
+            )
             half = stats.t.ppf(0.975, len(some) - 1) * stats.sem(some)
             assert cell["half"] == pytest.approx(half, rel=1e-9, abs=1e-9)
 
     def test_relative_to_a_learner_pairs_runs_of_one_sequence(self, drawn):
-        cells = drawn.cells(relative_to="GD").filter(pl.col("length") == 50, pl.col("move_cost") == 3.0)
+        cells = drawn.cells(relative_to="GD").filter(
+            pl.col("length") == 50, pl.col("move_cost") == 3.0
+        )
         raw = drawn.rows.filter(pl.col("length") == 50, pl.col("move_cost") == 3.0)
-        means = raw.filter(pl.col("learner") == "GD").group_by("sigma").agg(pl.col("total_regret").mean())
+        means = (
+            raw.filter(pl.col("learner") == "GD")
+            .group_by("sigma")
+            .agg(pl.col("total_regret").mean())
+        )
         best = means.sort("total_regret")["sigma"][0]
         base = (
             raw.filter(pl.col("learner") == "GD", pl.col("sigma") == best)
@@ -731,9 +835,12 @@ class TestASummary:
         (cell,) = cells.filter(pl.col("learner") == "LazyGD").to_dicts()
         assert cell["mean"] == pytest.approx(more.mean())
         assert cell["half"] == pytest.approx(stats.t.ppf(0.975, 3) * stats.sem(more))
-        assert cells.filter(pl.col("learner") == "GD", pl.col("sigma") == best)["half"].to_list() == [0.0]
+        assert cells.filter(pl.col("learner") == "GD", pl.col("sigma") == best)[
+            "half"
+        ].to_list() == [0.0]
         with pytest.raises(
-            ValueError, match=r"relative_to must be a learner of the study \(GD, KLazyGD, LazyGD\), got 'gd'"
+            ValueError,
+            match=r"relative_to must be a learner of the study \(GD, KLazyGD, LazyGD\), got 'gd'",
         ):
             drawn.cells(relative_to="gd")
 
@@ -746,7 +853,8 @@ class TestASummary:
             ]
             runs = drawn.rows.filter(*about)
             even, odd = (
-                runs.filter(pl.col("seed") % 2 == parity)["total_regret"].mean() for parity in (0, 1)
+                runs.filter(pl.col("seed") % 2 == parity)["total_regret"].mean()
+                for parity in (0, 1)
             )
             assert (cell["choice"], cell["mean"], cell["runs"]) == (
                 pytest.approx(even),
@@ -761,17 +869,26 @@ class TestASummary:
             pl.col("length") == 20, pl.col("move_cost") == 0.3, pl.col("learner") == "KLazyGD"
         )
         chosen = next(
-            row for row in best if (row["length"], row["move_cost"], row["learner"]) == (20, 0.3, "KLazyGD")
+            row
+            for row in best
+            if (row["length"], row["move_cost"], row["learner"]) == (20, 0.3, "KLazyGD")
         )
         assert chosen["mean"] == group.sort("choice")["mean"][0]
-        with pytest.raises(ValueError, match="held_out needs random scenarios with several seeds"):
+        with pytest.raises(
+            ValueError, match="held_out needs random scenarios with several seeds"
+        ):
             sweep(study(), jobs=1).cells(held_out=True)
 
     def test_has_no_best_cell_among_those_that_failed_on_some_seeds(self, drawn):
         cells = drawn.cells()
         spared = cells["mean"].arg_max()
         fewer = pl.when(pl.int_range(pl.len()) == spared).then(1).otherwise("runs").alias("runs")
-        lucky = pl.when(pl.int_range(pl.len()) == spared).then(-1e9).otherwise("choice").alias("choice")
+        lucky = (
+            pl.when(pl.int_range(pl.len()) == spared)
+            .then(-1e9)
+            .otherwise("choice")
+            .alias("choice")
+        )
         assert choose_best(cells.with_columns(fewer, lucky), ())["choice"][0] > -1e9
         assert choose_best(cells.with_columns(lucky), ())["choice"][0] == -1e9
 
@@ -780,7 +897,9 @@ class TestASummary:
         with pytest.raises(InvalidInput, match=f"metric must be one of .* got '{metric}'"):
             drawn.cells(metric)
 
-    def test_shows_the_best_cell_of_each_learner_and_says_when_it_is_at_a_limit_of_its_grid(self, drawn):
+    def test_shows_the_best_cell_of_each_learner_and_says_when_it_is_at_a_limit_of_its_grid(
+        self, drawn
+    ):
         cells = drawn.cells()
         rows = summarize_cells(cells, most=10)
         assert len(rows) == 2 * 2 * 3
@@ -793,7 +912,9 @@ class TestASummary:
             )
             assert row["mean"] == group["mean"].min()
             ends = {"sigma": (0.3, 30.0), "k": (1, 16)}
-            at = [name for name in ("sigma", "k") if same[2] != "LazyGD" and row[name] in ends[name]]
+            at = [
+                name for name in ("sigma", "k") if same[2] != "LazyGD" and row[name] in ends[name]
+            ]
             assert row["at grid limit"] == ", ".join(at)
         assert {row["at grid limit"] for row in rows} > {""}
         assert len(summarize_cells(cells, most=len(cells))) == len(cells)
@@ -818,7 +939,11 @@ class TestAFigure:
                 sigmas.index(best["sigma"]) + 0.5,
             )
             colours = np.reshape(np.array(ax.collections[0].get_array()), (len(sigmas), len(ks)))
-            assert colours.min() == colours[sigmas.index(best["sigma"]), ks.index(best["k"])] == best["mean"]
+            assert (
+                colours.min()
+                == colours[sigmas.index(best["sigma"]), ks.index(best["k"])]
+                == best["mean"]
+            )
 
     def test_is_lines_with_bands_of_what_is_best_for_each_learner(self, drawn):
         cells = drawn.cells()
@@ -830,7 +955,10 @@ class TestAFigure:
             assert len(ax.collections) == 3
             for learner, line in lines.items():
                 group = cells.filter(pl.col("length") == length, pl.col("learner") == learner)
-                least = [group.filter(pl.col("move_cost") == weight)["mean"].min() for weight in (0.3, 3.0)]
+                least = [
+                    group.filter(pl.col("move_cost") == weight)["mean"].min()
+                    for weight in (0.3, 3.0)
+                ]
                 np.testing.assert_array_equal(line.get_ydata(), least)
 
     def test_marks_what_was_chosen_where_seeds_are_held_out(self, drawn):
@@ -850,7 +978,9 @@ class TestAFigure:
     def test_has_a_line_and_a_level_for_a_learner_with_sigma_and_with_c(self):
         rules = [{"rule": "GD", "sigma": [1, 2, 4]}, {"rule": "GD", "c": [1, 10]}]
         ((_, figure),) = draw_cells(
-            sweep(study(learners=rules, scenarios=[WAVES | {"length": 5}]), jobs=1).cells(), "cost", "sigma"
+            sweep(study(learners=rules, scenarios=[WAVES | {"length": 5}]), jobs=1).cells(),
+            "cost",
+            "sigma",
         )
         assert {line.get_label() for line in figure.axes[0].lines} >= {"GD", "GD, no sigma"}
 
@@ -916,9 +1046,15 @@ k = { powers = [2, 0, 3] }
         (tmp_path / "mine.py").write_text(
             "import klazy\n\ndef rule(domain, k: int) -> klazy.types.Learner:\n    return klazy.KLazyGD(domain, 1.0, k=k)\n"
         )
-        for name in ("polars", "joblib", "pydantic"):  # those that are installed come first, in workers, too
+        for name in (
+            "polars",
+            "joblib",
+            "pydantic",
+        ):  # those that are installed come first, in workers, too
             (tmp_path / f"{name}.py").write_text(f"open({str(tmp_path / 'executed')!r}, 'w')")
-        (tmp_path / "mine.toml").write_text(self.TOML + '[[learners]]\nrule = "mine:rule"\nk = [1, 2]\n')
+        (tmp_path / "mine.toml").write_text(
+            self.TOML + '[[learners]]\nrule = "mine:rule"\nk = [1, 2]\n'
+        )
         command = [
             str(Path(sys.executable).with_name("klazy")),
             "sweep",
@@ -933,10 +1069,14 @@ k = { powers = [2, 0, 3] }
         assert json.loads(done.stdout)["failed"] == 0
         assert not (tmp_path / "executed").exists()
 
-    @pytest.mark.parametrize("own", ['recipe = "os:system"', 'rule = "os:system"'], ids=["recipe", "rule"])
+    @pytest.mark.parametrize(
+        "own", ['recipe = "os:system"', 'rule = "os:system"'], ids=["recipe", "rule"]
+    )
     def test_runs_no_code_of_others_unless_it_is_trusted_and_made_for_it(self, tmp_path, own):
         table = "scenarios" if "recipe" in own else "learners"
-        (tmp_path / "bad.toml").write_text(self.TOML + f'[[{table}]]\n{own}\ncommand = "touch executed"\n')
+        (tmp_path / "bad.toml").write_text(
+            self.TOML + f'[[{table}]]\n{own}\ncommand = "touch executed"\n'
+        )
         kind = own.split()[0]
         said = self.klazy("bad.toml", "--jobs", 1, folder=tmp_path, status=2)
         assert said == (
@@ -945,16 +1085,25 @@ k = { powers = [2, 0, 3] }
         )
         said = self.klazy("bad.toml", "--jobs", 1, "--trust", folder=tmp_path, status=2)
         wanted = "Scenario" if kind == "recipe" else "Learner"
-        assert f"os:system must be a function annotated with `-> {wanted}`, or a {wanted} class." in said
+        assert (
+            f"os:system must be a function annotated with `-> {wanted}`, or a {wanted} class."
+            in said
+        )
         assert sorted(file.name for file in tmp_path.iterdir()) == ["bad.toml"]
 
-    def test_draws_nothing_that_names_code_of_others_unless_it_is_trusted(self, tmp_path, monkeypatch):
+    def test_draws_nothing_that_names_code_of_others_unless_it_is_trusted(
+        self, tmp_path, monkeypatch
+    ):
         monkeypatch.syspath_prepend(tmp_path)
-        (tmp_path / "of_somebody.py").write_text(f"import os\n\nos.mkdir({str(tmp_path / 'executed')!r})")
+        (tmp_path / "of_somebody.py").write_text(
+            f"import os\n\nos.mkdir({str(tmp_path / 'executed')!r})"
+        )
         rows = {"scenarios": [WAVES], "learners": [{"rule": "of_somebody:rule"}]}
         (tmp_path / "study.json").write_text(json.dumps(rows))
         said = self.klazy("plot", ".", folder=tmp_path, status=2)
-        assert said.startswith("study.json would run code that is not klazy's: rule = 'of_somebody:rule'. ")
+        assert said.startswith(
+            "study.json would run code that is not klazy's: rule = 'of_somebody:rule'. "
+        )
         assert not (tmp_path / "executed").exists()
         self.klazy("plot", ".", "--trust", folder=tmp_path, status=2)
         assert (tmp_path / "executed").exists()
@@ -962,12 +1111,16 @@ k = { powers = [2, 0, 3] }
     def test_goes_on_in_a_folder_whose_name_looks_like_a_pattern(self, tmp_path):
         (tmp_path / "slacks.toml").write_text(self.TOML)
         for reused in (0, 36):
-            said = self.klazy("slacks.toml", "--out", "res[1]", "--jobs", 1, "--json", folder=tmp_path)
+            said = self.klazy(
+                "slacks.toml", "--out", "res[1]", "--jobs", 1, "--json", folder=tmp_path
+            )
             assert json.loads(said)["reused"] == reused
-        self.klazy("slacks.toml", "--out", "res[1]", "--jobs", 1, "--retry-failed", folder=tmp_path)
-        assert json.loads(self.klazy("plot", "res[1]", "--x", "k", "--json", folder=tmp_path))["figures"] == [
-            "res[1]/figures/k.png"
-        ]
+        self.klazy(
+            "slacks.toml", "--out", "res[1]", "--jobs", 1, "--retry-failed", folder=tmp_path
+        )
+        assert json.loads(self.klazy("plot", "res[1]", "--x", "k", "--json", folder=tmp_path))[
+            "figures"
+        ] == ["res[1]/figures/k.png"]
 
     def test_leaves_what_is_not_its_own_and_follows_no_links(self, tmp_path):
         (tmp_path / "slacks.toml").write_text(self.TOML)
@@ -975,7 +1128,9 @@ k = { powers = [2, 0, 3] }
         (here / "figures").mkdir(parents=True)
         for name in ("thesis.partial", "part-of-it.parquet.partial"):
             (here / name).write_text("mine")
-        (here / f"part-{'0' * 32}.parquet.partial").write_text("klazy's, of a writer that was killed")
+        (here / f"part-{'0' * 32}.parquet.partial").write_text(
+            "klazy's, of a writer that was killed"
+        )
         (tmp_path / "kept").write_text("mine")
         for name in ("cells.csv", "study.json", "figures/k.png", "figures/k.svg"):
             (here / name).symlink_to(tmp_path / "kept")
@@ -993,7 +1148,9 @@ k = { powers = [2, 0, 3] }
         (tmp_path / "slacks.toml").write_text(self.TOML)
         (tmp_path / "here").mkdir()
         with lock_file(tmp_path / "here" / ".lock", wait=False):
-            said = self.klazy("slacks.toml", "--out", "here", "--jobs", 1, folder=tmp_path, status=2)
+            said = self.klazy(
+                "slacks.toml", "--out", "here", "--jobs", 1, folder=tmp_path, status=2
+            )
         assert said == (
             "Another process has locked here/.lock for 0.1 seconds. "
             "End it, or choose another folder with --out.\n"
@@ -1021,9 +1178,9 @@ k = { powers = [2, 0, 3] }
 
     def test_says_why_when_all_fail(self, tmp_path):
         (tmp_path / "none.toml").write_text(
-            self.TOML.replace('recipe = "stochastic"', 'recipe = "square_wave"\nperiod = 50').replace(
-                "phases = 4\nlength = 50", "T = 9"
-            )
+            self.TOML.replace(
+                'recipe = "stochastic"', 'recipe = "square_wave"\nperiod = 50'
+            ).replace("phases = 4\nlength = 50", "T = 9")
         )
         ended = call_klazy("sweep", "none.toml", "--jobs", 1, folder=tmp_path)
         assert ended.status == 2
@@ -1066,7 +1223,9 @@ k = { powers = [2, 0, 3] }
         (tmp_path / "bad.toml").write_text(self.TOML.replace("seeds = 3", "seeds = -3"))
         said = self.klazy("bad.toml", folder=tmp_path, status=2)
         assert said == f"bad.toml: seeds must be greater than or equal to 1, got -3.\n{REMEDY}\n"
-        assert "none.toml cannot be read: No such file" in self.klazy("none.toml", folder=tmp_path, status=2)
+        assert "none.toml cannot be read: No such file" in self.klazy(
+            "none.toml", folder=tmp_path, status=2
+        )
         (tmp_path / "bad.toml").write_text("seeds = = 3")
         assert "bad.toml is not valid TOML: " in self.klazy("bad.toml", folder=tmp_path, status=2)
 

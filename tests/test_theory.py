@@ -71,7 +71,9 @@ def test_no_certificate_is_ever_violated(make, domain, sigma):
         T = int(rng.integers(1, 50))
         g = gradients(seed, T, domain.dim, scale=float(np.exp(rng.normal())))
         g[: seed % 4] = 0.0
-        trace = kl.run(learner, g, movement=kl.L2Movement(float(rng.exponential())), engine="step")
+        trace = kl.run(
+            learner, g, movement=kl.L2Movement(float(rng.exponential())), engine="step"
+        )
         for u in comparators(domain, g, rng):
             certificate = certify(trace, u)
             room = 1e-9 * (1.0 + np.abs(certificate.realised))
@@ -79,10 +81,14 @@ def test_no_certificate_is_ever_violated(make, domain, sigma):
             assert (certificate.realised <= certificate.worst_case + room).all()
 
 
-@pytest.mark.parametrize("name", ["QuadraticCosts", "PinballCosts", "LogisticCosts", "CallableCosts"])
+@pytest.mark.parametrize(
+    "name", ["QuadraticCosts", "PinballCosts", "LogisticCosts", "CallableCosts"]
+)
 def test_certificates_hold_for_convex_costs(name):
     for make in CERTIFIED.values():
-        trace = kl.run(make(kl.L2Ball(3), kl.Sqrt(3.0)), costs_of(name, 40, 3, seed=2), engine="step")
+        trace = kl.run(
+            make(kl.L2Ball(3), kl.Sqrt(3.0)), costs_of(name, 40, 3, seed=2), engine="step"
+        )
         for u in comparators(kl.L2Ball(3), trace.gradients(), np.random.default_rng(0)):
             certificate = certify(trace, u)
             assert (certificate.regret <= certificate.realised + 1e-9).all()
@@ -100,7 +106,9 @@ def test_an_ensemble_is_certified_against_every_expert(beta):
     experts = [make(kl.L2Ball(5), s) for make in learners_on(kl.L2Ball(5)) for s in (1.0, 6.0)]
     for seed in range(5):
         trace = kl.run(
-            kl.SAder(experts, beta, movement=kl.L2Movement(2.0)), gradients(seed, 60, 5), record="experts"
+            kl.SAder(experts, beta, movement=kl.L2Movement(2.0)),
+            gradients(seed, 60, 5),
+            record="experts",
         )
         found = certify_experts(trace)
         assert (found.slack >= -1e-9).all()
@@ -126,8 +134,11 @@ REFUSED = {
     "u must be in L2Ball(dim=2), got a point outside. Use domain.project(u).": lambda t: certify(
         t, [2.0, 0.0]
     ),
-    "trace must start in round 1, got one from round 4. Run it without a state.": lambda t: certify(
-        kl.run(kl.GD(kl.L2Ball(2), 1.0), np.ones((3, 2)), state=t.state, engine="step"), [0.0, 0.0]
+    "trace must start in round 1, got one from round 4. Run it without a state.": lambda t: (
+        certify(
+            kl.run(kl.GD(kl.L2Ball(2), 1.0), np.ones((3, 2)), state=t.state, engine="step"),
+            [0.0, 0.0],
+        )
     ),
     (
         "trace must be of a SAder, Leader or BetterOfTwo, got GD(domain=L2Ball(dim=2), "
@@ -155,9 +166,11 @@ REFUSED = {
     "moves must have shape (3,), one per round, got (2,).": lambda t: theorem_5(
         3, 1.0, 1.0, 0.0, 1.0, 1, moves=[1.0, 1.0]
     ),
-    "trace must start in round 1, got one from round 3. Run it without a state.": lambda t: kl.run(
-        kl.GD(kl.L2Ball(2), 1.0), np.ones((3, 2)), state=t.state._replace(t=3), engine="step"
-    ).diagnose(),
+    "trace must start in round 1, got one from round 3. Run it without a state.": lambda t: (
+        kl.run(
+            kl.GD(kl.L2Ball(2), 1.0), np.ones((3, 2)), state=t.state._replace(t=3), engine="step"
+        ).diagnose()
+    ),
     "For a certificate sigma must never decrease, got Falling().": lambda t: certify(
         kl.run(kl.GD(kl.L2Ball(2), Falling()), np.ones((3, 2))), [0.0, 0.0]
     ),
@@ -176,7 +189,9 @@ REFUSED = {
     ),
     "lengths must have shape (d,), got (0,).": lambda t: resonance(kl.GD(kl.L2Ball(1), 1.0), []),
     "T must be at least k=10, got 5.": lambda t: square_wave(10, 5),
-    "k must be an integer of at least 2, got 1. Greedy GD has no such wave.": lambda t: square_wave(1, 10),
+    "k must be an integer of at least 2, got 1. Greedy GD has no such wave.": lambda t: (
+        square_wave(1, 10)
+    ),
     "active must be at most T//k=2, got 3.": lambda t: square_wave(4, 10, 3),
 }
 
@@ -186,7 +201,8 @@ def test_a_trace_from_a_file_has_no_learner_to_certify_or_diagnose(tmp_path):
     loaded = kl.types.Trace.load(tmp_path / "trace.npz")
     for ask in (loaded.diagnose, lambda: certify(loaded, [0.0, 0.0])):
         with pytest.raises(
-            ValueError, match=r"A trace from a file does not have its learner and costs. Run it again."
+            ValueError,
+            match=r"A trace from a file does not have its learner and costs. Run it again.",
         ):
             ask()
 
@@ -213,7 +229,9 @@ def test_tuned_theorem_5_is_theorem_5_at_its_tuning(T, G, R, weight, share):
     bound, tuned = theorem_5(T, G, R, P, sigma, k, weight), theorem_5_tuned(T, G, R, P, weight)
     assert bound <= tuned * (1 + 1e-9)
     if k < T:  # what rounding k down leaves
-        assert tuned - bound <= max(G * P, theorem_5_tuned(T, G, R, P, weight) * 1e-9) * (1 + 1e-9)
+        assert tuned - bound <= max(G * P, theorem_5_tuned(T, G, R, P, weight) * 1e-9) * (
+            1 + 1e-9
+        )
     for other in (0.5, 0.9, 1.1, 2.0):  # sigma_star is the minimiser
         assert theorem_5(T, G, R, P, other * sigma, k, weight) >= bound * (1 - 1e-12)
 
@@ -264,7 +282,9 @@ def test_theorem_8_holds_for_sader_k(weight):
 def test_the_ensemble_lemma_follows_from_the_live_bound_at_its_worst(T, G, R, weight, prior):
     """ln(1/pi)/beta + beta sum v_t with r_t = (2G + lambda) D and d_t = D = 2R."""
     D, beta = 2 * R, kl.theory.meta_rate("lemma", T, G, R, weight)
-    live = -math.log(prior) / beta + beta * T * D * D * (2 * G + weight) * (2 * G + 3 * weight) / 8
+    live = (
+        -math.log(prior) / beta + beta * T * D * D * (2 * G + weight) * (2 * G + 3 * weight) / 8
+    )
     assert live <= ensemble_lemma(T, G, R, prior, weight) * (1 + 1e-12)
 
 
@@ -280,7 +300,9 @@ def test_the_ensemble_lemma_holds_for_sader_k():
 def test_more_laziness_can_move_more():
     """Six gradients on the l1 ball of the plane."""
     g = np.array([[1.0, -1.0], [0.0, 1.0], [-2.0, 2.0], [1.0, -2.0], [0.0, -1.0], [-2.0, 1.0]])
-    greedy, lazy = (kl.run(kl.KLazyGD(kl.L1Ball(2), 0.5, k=k), g).totals.switching for k in (1, 2))
+    greedy, lazy = (
+        kl.run(kl.KLazyGD(kl.L1Ball(2), 0.5, k=k), g).totals.switching for k in (1, 2)
+    )
     assert lazy > greedy + 1.0
 
 
@@ -289,7 +311,9 @@ class TestLowerBound:
     def test_the_square_wave_costs_exactly_what_it_should(self, k, T, s, data):
         active = data.draw(st.integers(1, T // k))
         wave = square_wave(k, T, active)
-        r = kl.regret(kl.run(kl.KLazyGD(wave.domain, s, k=k), wave.costs, engine="step"), wave.comparator)
+        r = kl.regret(
+            kl.run(kl.KLazyGD(wave.domain, s, k=k), wave.costs, engine="step"), wave.comparator
+        )
         assert r.dynamic == pytest.approx(square_wave_regret(k, T, s, active))
         assert r.path_length == 2 * (2 * active - 1)
         assert r.dynamic >= theorem_2(T, k, r.path_length)
@@ -341,7 +365,10 @@ class TestDiagnosis:
         moves = np.zeros(200, dtype=bool)
         for direction in (*np.eye(3), *-np.eye(3), *(np.array(p) / 2**0.5 for p in _pairs())):
             moves |= (
-                np.abs(domain.project(y + 1.01 * (margin[:, None] + 1e-6) * direction) - x).max(axis=1) > 1e-9
+                np.abs(domain.project(y + 1.01 * (margin[:, None] + 1e-6) * direction) - x).max(
+                    axis=1
+                )
+                > 1e-9
             )
         assert moves[inside].all()
 
@@ -391,11 +418,16 @@ class TestDiagnosis:
         g = gradients(seed, 60, 3)
         for sigma in (kl.Constant(500.0), kl.Sqrt(500.0)):
             lazy, greedy = (
-                kl.run(kl.KLazyGD(kl.L2Ball(3), sigma, k=each), g, engine="step") for each in (k, 1)
+                kl.run(kl.KLazyGD(kl.L2Ball(3), sigma, k=each), g, engine="step")
+                for each in (k, 1)
             )
             found = str(lazy.diagnose())
             alike = np.allclose(lazy.x, greedy.x, rtol=0.0, atol=1e-12)
-            assert alike == ("every k plays nearly the same points" in found) == ("laziness act" in found)
+            assert (
+                alike
+                == ("every k plays nearly the same points" in found)
+                == ("laziness act" in found)
+            )
 
 
 def _pairs():

@@ -30,7 +30,9 @@ PLACES = [
 ]
 windows = st.one_of(st.none(), st.integers(1, 9), st.just(N - 1), st.just(2 * N))
 counts = st.integers(1, 7)
-places = pytest.mark.parametrize(("family", "domain"), PLACES, ids=lambda part: repr(part).partition("(")[0])
+places = pytest.mark.parametrize(
+    ("family", "domain"), PLACES, ids=lambda part: repr(part).partition("(")[0]
+)
 
 
 def rows_for(family: kl.types.Family, n: int = N, seed: int = 0) -> np.ndarray:
@@ -118,7 +120,10 @@ class TestEveryRule:
 
     def test_refuses_costs_of_another_family(self, family, domain):
         with pytest.raises(kl.base.checks.InvalidInput, match="must be of the learner's family,"):
-            kl.run(kl.LastValue(domain, family=family), kl.contrib.HingeCosts(np.ones((4, 3)), np.ones(4)))
+            kl.run(
+                kl.LastValue(domain, family=family),
+                kl.contrib.HingeCosts(np.ones((4, 3)), np.ones(4)),
+            )
 
 
 def test_averages_do_not_drift():
@@ -136,7 +141,11 @@ def test_records_by_rows_are_those_by_step(record, monkeypatch):
     monkeypatch.setattr("klazy.game.run.FOLLOWED_TOGETHER", 7)
     costs = kl.PinballCosts(rows_for(kl.Pinball()), 3.0, 0.5)
     learner = kl.DeadBand(BOX, PRICE, 3.0, 6, family=kl.Pinball(3.0, 0.5))
-    options = {"movement": kl.L1Movement(np.linspace(0.0, 1.0, N)), "x0": [4.0, 0.0, 4.0], "record": record}
+    options = {
+        "movement": kl.L1Movement(np.linspace(0.0, 1.0, N)),
+        "x0": [4.0, 0.0, 4.0],
+        "record": record,
+    }
     by_rows = kl.run(learner, costs, **options)
     by_step = kl.run(learner, costs, engine="step", **options)
     assert by_rows.engine == "rows"
@@ -150,7 +159,9 @@ class Cube(kl.Box):
     """A set of one's own has no kernel."""
 
 
-@pytest.mark.parametrize("movement", [None, kl.TVMovement(np.linspace(0.0, 1.0, N))], ids=["own", "given"])
+@pytest.mark.parametrize(
+    "movement", [None, kl.TVMovement(np.linspace(0.0, 1.0, N))], ids=["own", "given"]
+)
 def test_a_batch_is_the_runs_whoever_shares_a_window(movement, monkeypatch):
     monkeypatch.setattr("klazy.game.run.FOLLOWED_TOGETHER", 17)
     rows = rows_for(kl.Quadratic())
@@ -163,8 +174,12 @@ def test_a_batch_is_the_runs_whoever_shares_a_window(movement, monkeypatch):
     batch = kl.run_batch(learners, costs, movement=movement, checkpoints=7)
     for learner, curve in zip(learners, batch.curves, strict=True):
         trace = kl.run(learner, costs, movement=movement, engine="step")
-        hitting, switching = (np.cumsum(each)[batch.rounds - 1] for each in (trace.hitting, trace.switching))
-        np.testing.assert_allclose(curve, np.column_stack((hitting, switching)), rtol=1e-12, atol=1e-12)
+        hitting, switching = (
+            np.cumsum(each)[batch.rounds - 1] for each in (trace.hitting, trace.switching)
+        )
+        np.testing.assert_allclose(
+            curve, np.column_stack((hitting, switching)), rtol=1e-12, atol=1e-12
+        )
     totals = kl.run_batch(learners, costs, movement=movement)
     np.testing.assert_allclose(totals.hitting, batch.hitting, rtol=1e-12)
     np.testing.assert_allclose(totals.switching, batch.switching, rtol=1e-12, atol=1e-12)
@@ -190,7 +205,9 @@ def make_rolling(window):
     ]
 
 
-@given(window=st.one_of(st.integers(1, 9), st.just(N - 1), st.just(2 * N)), cut=st.integers(1, N - 1))
+@given(
+    window=st.one_of(st.integers(1, 9), st.just(N - 1), st.just(2 * N)), cut=st.integers(1, N - 1)
+)
 def test_rolling_rules_play_what_numpy_says_in_pieces_and_round_by_round(window, cut):
     rows = rows_for(kl.Pinball())
     costs = kl.PinballCosts(rows, 4.0, 1.0)
@@ -245,10 +262,14 @@ def test_a_pod_autoscaler_decides_as_the_hpa(rows, target, minutes):
 def test_an_ensemble_takes_rules_of_thumb():
     g = rows_for(kl.Linear())
     ensemble = kl.SAder(
-        [kl.Fixed(SIMPLEX), kl.LastValue(SIMPLEX), kl.contrib.FollowTheLeader(SIMPLEX)], movement=PRICE
+        [kl.Fixed(SIMPLEX), kl.LastValue(SIMPLEX), kl.contrib.FollowTheLeader(SIMPLEX)],
+        movement=PRICE,
     )
     trace = kl.run(ensemble, g, record="experts", engine="step")
-    alone = [kl.run(expert, g, movement=PRICE, engine="step").totals.hitting for expert in ensemble.experts]
+    alone = [
+        kl.run(expert, g, movement=PRICE, engine="step").totals.hitting
+        for expert in ensemble.experts
+    ]
     np.testing.assert_allclose(trace.kept["expert_hitting"].sum(axis=0), alone, rtol=1e-12)
 
 

@@ -7,7 +7,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import stdtrit
 
-from klazy.studies.tuning import Tunable, find_quantile, list_points, rank, refine_values, score, search, tune
+from klazy.studies.tuning import (
+    Tunable,
+    find_quantile,
+    list_points,
+    rank,
+    refine_values,
+    score,
+    search,
+    tune,
+)
 
 
 def test_the_quantile_of_twenty_stretches_is_that_of_scipy():
@@ -39,7 +48,9 @@ def charge(rows, path):
 
 
 LEVELS = np.linspace(0.5, 8.0, 16).tolist()
-traces = st.lists(st.floats(0.0, 9.0), min_size=6, max_size=30).map(lambda values: np.array(values)[:, None])
+traces = st.lists(st.floats(0.0, 9.0), min_size=6, max_size=30).map(
+    lambda values: np.array(values)[:, None]
+)
 
 
 @given(rows=traces)
@@ -76,7 +87,12 @@ def test_a_parameter_at_the_end_of_what_was_tried_is_at_its_grid_limit():
     outside = tune(tunable, np.full((9, 1), 99.0), charge)
     assert inside.at_limit == []
     assert outside.at_limit == ["level"]
-    assert tune(Tunable("plain", "simple", partial(Shift, 2.0), {}), np.ones((3, 1)), charge).at_limit == []
+    assert (
+        tune(
+            Tunable("plain", "simple", partial(Shift, 2.0), {}), np.ones((3, 1)), charge
+        ).at_limit
+        == []
+    )
 
 
 @given(rows=traces, later=traces, every=st.integers(1, 7), cut=st.integers(1, 5))
@@ -99,7 +115,9 @@ def test_scores_are_the_same_in_pieces_and_go_on_from_the_tuning(rows, later, ev
     last = drifting.parameters["level"] + 0.1 * len(rows)
     np.testing.assert_allclose(drifting.points[0], last)
     np.testing.assert_allclose(drifting.began.x, last)
-    np.testing.assert_allclose(drifting.curve[-1], drifting.cost if every == 1 else drifting.curve[-1])
+    np.testing.assert_allclose(
+        drifting.curve[-1], drifting.cost if every == 1 else drifting.curve[-1]
+    )
     assert drifting.moves == len(later)
 
 

@@ -38,7 +38,9 @@ def test_shares_stay_in_the_set_and_know_no_scale(name, domain):
     rates = np.exp(np.random.default_rng(1).normal(size=(40, 1)))
     if name not in ("PAMR", "OLMAR"):  # what they aim at is a return in one currency
         np.testing.assert_allclose(play(make(domain), rates * RELATIVES), x, atol=1e-9)
-    double = kl.Simplex(4, 2.0) if type(domain) is kl.Simplex else kl.CappedSimplex(4, 2.0, cap=0.8)
+    double = (
+        kl.Simplex(4, 2.0) if type(domain) is kl.Simplex else kl.CappedSimplex(4, 2.0, cap=0.8)
+    )
     np.testing.assert_allclose(play(make(double)), 2.0 * x, atol=1e-9)
     with pytest.raises(InvalidInput, match="needs shares of wealth"):
         make(kl.Box(np.zeros(4), np.ones(4)))
@@ -56,7 +58,10 @@ def test_soft_bayes_mixes_bayes_with_the_start():
     w = np.full(4, 0.25)
     for t, (r, after) in enumerate(zip(RELATIVES, x[1:], strict=False), start=1):
         rate, following = (np.sqrt(np.log(4.0) / (8.0 * s)) for s in (t, t + 1))
-        w = following / rate * w * (1.0 - rate + rate * r / (r @ w)) + (1.0 - following / rate) * 0.25
+        w = (
+            following / rate * w * (1.0 - rate + rate * r / (r @ w))
+            + (1.0 - following / rate) * 0.25
+        )
         np.testing.assert_allclose(after, w, rtol=1e-12)
 
 
@@ -82,7 +87,9 @@ def test_newton_finds_its_shares_from_any_that_are_held(seed):
     b = rng.uniform(0.1, 2.0) * slopes.sum(axis=0)
     held = rng.random(d) < 0.5
     held[rng.integers(d)] = True
-    np.testing.assert_allclose(_find_shares(outer, b, held), _find_shares_slowly(outer, b), atol=1e-9)
+    np.testing.assert_allclose(
+        _find_shares(outer, b, held), _find_shares_slowly(outer, b), atol=1e-9
+    )
 
 
 def test_reversion_moves_just_far_enough():
@@ -107,7 +114,9 @@ def test_who_holds_pays_nothing_for_drift():
     held = kl.run(BuyAndHold(SIMPLEX), costs, movement=drifted)
     assert held.totals.switching < 1e-12
     assert held.totals.hitting == pytest.approx(-np.log(RELATIVES.prod(axis=0).mean()), rel=1e-12)
-    moves = kl.run(UniformRebalanced(SIMPLEX, every=10), costs, movement=drifted).switching > 1e-12
+    moves = (
+        kl.run(UniformRebalanced(SIMPLEX, every=10), costs, movement=drifted).switching > 1e-12
+    )
     assert np.flatnonzero(moves).tolist() == [10, 20, 30]
     np.testing.assert_array_equal(play(UniformRebalanced(SIMPLEX)), play(kl.Fixed(SIMPLEX)))
 

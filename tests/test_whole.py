@@ -55,7 +55,9 @@ MOVEMENTS = [
 
 @pytest.mark.parametrize("movement", MOVEMENTS, ids=repr)
 @given(kind=st.integers(0, 2), seed=seeds, stands=st.booleans())
-def test_in_one_dimension_the_programme_finds_the_cheapest_of_all_sequences(movement, kind, seed, stands):
+def test_in_one_dimension_the_programme_finds_the_cheapest_of_all_sequences(
+    movement, kind, seed, stands
+):
     rng = np.random.default_rng(seed)
     costs = draw_costs(kind, rng, 4, 1, 3.0)
     x0 = rng.uniform(-1.0, 4.0, 1) if stands else None
@@ -74,7 +76,9 @@ def test_in_one_dimension_the_programme_finds_the_cheapest_of_all_sequences(move
     down=st.sampled_from([1.5, 2, None]),
     lead=st.integers(0, 2),
 )
-def test_within_a_ramp_the_programme_finds_the_cheapest_of_all_sequences(kind, seed, stands, up, down, lead):
+def test_within_a_ramp_the_programme_finds_the_cheapest_of_all_sequences(
+    kind, seed, stands, up, down, lead
+):
     rng = np.random.default_rng(seed)
     costs = draw_costs(kind, rng, 4, 1, 5.0)
     x0 = rng.integers(0, 5, 1).astype(float) if stands else None
@@ -91,14 +95,20 @@ def test_several_coordinates_are_taken_one_by_one_and_curved_costs_too():
     rng = np.random.default_rng(3)
     domain = kl.Box([0.0, 1.0], [1.0, 2.0])
     points = np.array(list(itertools.product((0.0, 1.0), (1.0, 2.0))))
-    for kind, movement in itertools.product(range(3), (kl.L1Movement(0.4), kl.contrib.SquaredMovement(0.5))):
+    for kind, movement in itertools.product(
+        range(3), (kl.L1Movement(0.4), kl.contrib.SquaredMovement(0.5))
+    ):
         costs = draw_costs(kind, rng, 3, 2, 2.0)
         found = kl.offline_optimum(costs, domain, movement, integers=True)
         assert found.method == "whole numbers"
         assert found.cost == pytest.approx(find_least(costs, movement, points, None), rel=1e-12)
-    wealth = kl.CallableCosts(3, 1, lambda t, x: float(np.exp(x[0]) - t * x[0]), lambda t, x: np.exp(x) - t)
+    wealth = kl.CallableCosts(
+        3, 1, lambda t, x: float(np.exp(x[0]) - t * x[0]), lambda t, x: np.exp(x) - t
+    )
     found = kl.offline_optimum(wealth, kl.Box(0, 3), kl.L1Movement(0.2), integers=True)
-    assert found.cost == pytest.approx(find_least(wealth, kl.L1Movement(0.2), np.arange(4.0)[:, None], None))
+    assert found.cost == pytest.approx(
+        find_least(wealth, kl.L1Movement(0.2), np.arange(4.0)[:, None], None)
+    )
 
 
 @pytest.mark.parametrize("domain", [kl.Simplex(3, 2.0), kl.CappedSimplex(3, 2.0, 1.0)], ids=repr)
@@ -107,7 +117,8 @@ def test_elsewhere_the_cheapest_lies_between_the_bound_and_the_rounded_one(domai
     rng = np.random.default_rng(kind)
     costs = draw_costs(kind, rng, 4, 3, 1.5)
     points = np.array(
-        [p for p in itertools.product(range(3), repeat=3) if domain.contains(np.array(p, float))], float
+        [p for p in itertools.product(range(3), repeat=3) if domain.contains(np.array(p, float))],
+        float,
     )
     found = kl.offline_optimum(costs, domain, kl.TVMovement(0.5), integers=True, gap=0.02)
     least = find_least(costs, kl.TVMovement(0.5), points, None)
@@ -144,7 +155,9 @@ class TestLazyCapacity:
             costs = kl.contrib.LinearCosts(rng.integers(0, 2, (T, 1)) * 1.0)
         movement = kl.contrib.AsymmetricMovement(price, up=1.0, down=0.0)
         domain = kl.Box(0.0, float(top))
-        trace = kl.contrib.run_ahead(kl.contrib.LazyCapacity(domain), costs, movement=movement, x0=[0.0])
+        trace = kl.contrib.run_ahead(
+            kl.contrib.LazyCapacity(domain), costs, movement=movement, x0=[0.0]
+        )
         best = kl.offline_optimum(costs, domain, movement, x0=[0.0], integers=True)
         assert trace.totals.cost <= 3.0 * best.cost + 1e-9
         assert domain.contains(trace.x)
@@ -176,7 +189,9 @@ class TestLazyCapacity:
             rng = np.random.default_rng(seed)
             demands = rng.uniform(0.0, 3.0, (T, 1))
             if seed % 2:
-                demands = np.round(2.0 * demands) / 2.0  # then several sequences are equally cheap
+                demands = (
+                    np.round(2.0 * demands) / 2.0
+                )  # then several sequences are equally cheap
             costs = kl.PinballCosts(demands, float(rng.integers(1, 5)))
             price = float(rng.integers(1, 6)) / 2.0
             at = float(rng.integers(0, 4))

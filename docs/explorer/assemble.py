@@ -11,10 +11,14 @@ def assembled() -> str:
     """page.html with the style and the scripts that it names put inside it, in its order."""
     page = (HERE / "page.html").read_text(encoding="utf-8")
     page = re.sub(
-        r'<link rel="stylesheet" href="([\w.]+)">', lambda named: f"<style>\n{_text(named[1])}</style>", page
+        r'<link rel="stylesheet" href="([\w.]+)">',
+        lambda named: f"<style>\n{_text(named[1])}</style>",
+        page,
     )
     return re.sub(
-        r'<script src="([\w.]+)"></script>', lambda named: f"<script>\n{_text(named[1])}</script>", page
+        r'<script src="([\w.]+)"></script>',
+        lambda named: f"<script>\n{_text(named[1])}</script>",
+        page,
     )
 
 

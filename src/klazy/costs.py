@@ -190,7 +190,9 @@ class FamilyCosts(Costs):
         self.dim = self.data.shape[1] - family.extras
         if self.dim < 1:
             shape = self.data.shape
-            raise InvalidInput(f"{name} must have at least {1 + family.extras} columns, got shape {shape}.")
+            raise InvalidInput(
+                f"{name} must have at least {1 + family.extras} columns, got shape {shape}."
+            )
         names = read_columns(data)
         self.columns = None if names is None else names[: self.dim]
         family.check(self.dim)
@@ -205,7 +207,10 @@ class FamilyCosts(Costs):
         for some in (many[0], many):
             x = some[..., : self.dim]
             with np.errstate(all="ignore"):
-                shapes = np.shape(self._family.value(some, x)), np.shape(self._family.gradient(some, x))
+                shapes = (
+                    np.shape(self._family.value(some, x)),
+                    np.shape(self._family.gradient(some, x)),
+                )
             if shapes != (x.shape[:-1], x.shape):
                 kind = type(self._family).__name__
                 raise InvalidInput(
@@ -301,7 +306,11 @@ class QuadraticCosts(FamilyCosts):
     def __init__(self, targets: ArrayLike, weight: ArrayLike = 1.0) -> None:
         given = rows(targets, "targets")
         weights = real_array(weight, "weight")
-        each = np.full(len(given), weights) if weights.ndim == 0 else vector(weights, "weight", len(given))
+        each = (
+            np.full(len(given), weights)
+            if weights.ndim == 0
+            else vector(weights, "weight", len(given))
+        )
         if each[0] > 0.0 and (each == each[0]).all():
             super().__init__(Quadratic(float(each[0])), given, "targets")
         else:
@@ -332,7 +341,9 @@ class PinballCosts(FamilyCosts):
     28.0
     """
 
-    def __init__(self, demands: ArrayLike, short: ArrayLike = 1.0, excess: ArrayLike = 1.0) -> None:
+    def __init__(
+        self, demands: ArrayLike, short: ArrayLike = 1.0, excess: ArrayLike = 1.0
+    ) -> None:
         super().__init__(Pinball(short, excess), demands, "demands")
 
 
@@ -608,7 +619,9 @@ class FilteredCosts(Costs):
         return L2Movement(bound * float(np.arange(self.m) @ np.abs(self.kernel)))
 
 
-def rounds_of(costs: Costs) -> tuple[Callable[[int, Array], float], Callable[[int, Array], Array]]:
+def rounds_of(
+    costs: Costs,
+) -> tuple[Callable[[int, Array], float], Callable[[int, Array], Array]]:
     """Return functions for the value and the subgradient that check what your own costs return.
 
     A wrong shape would broadcast. A float and an array of the right shape and type pass: the next round finds NaN in them.
@@ -633,7 +646,9 @@ def rounds_of(costs: Costs) -> tuple[Callable[[int, Array], float], Callable[[in
 def _number(value: Any, t: int) -> float:
     """Return what a function gave for f_t(x) as a float; it may be infinite."""
     if isinstance(value, np.ndarray) and value.ndim > 0:
-        raise InvalidInput(f"value({t}, x) must return one number, got an array of shape {value.shape}.")
+        raise InvalidInput(
+            f"value({t}, x) must return one number, got an array of shape {value.shape}."
+        )
     try:
         return float(value)
     except (TypeError, ValueError):

@@ -293,7 +293,9 @@ class Family(Config, ABC):
         shift : array
             Of shape (n, d).
         """
-        raise NotImplementedError(f"{type(self).__name__} has no proximal step; define prox or affine.")
+        raise NotImplementedError(
+            f"{type(self).__name__} has no proximal step; define prox or affine."
+        )
 
     @property
     def has_affine(self) -> bool:
@@ -555,7 +557,9 @@ class WeightedQuadratic(Family):
     def check_rows(self, rows: Array, name: str) -> None:
         least = rows[..., -1].min()
         if least < 0.0:
-            raise InvalidInput(f"weight must not be negative, or costs are not convex, got {least}.")
+            raise InvalidInput(
+                f"weight must not be negative, or costs are not convex, got {least}."
+            )
 
     def value(self, row: Array, x: Array) -> Array:
         gap = x - row[..., :-1]
@@ -581,7 +585,9 @@ class WeightedQuadratic(Family):
     def lowest(self, domain: ConvexSet, means: Array) -> Array:
         weight = means[..., -1:]
         return domain.nearest(
-            np.where(weight > 0.0, means[..., :-1] / np.where(weight > 0.0, weight, 1.0), domain.start)
+            np.where(
+                weight > 0.0, means[..., :-1] / np.where(weight > 0.0, weight, 1.0), domain.start
+            )
         )
 
     def expected(self, means: Array, x: Array) -> Array:
@@ -624,7 +630,9 @@ class Pinball(Family):
         for name, given in (("short", short), ("excess", excess)):
             price = np.atleast_1d(real_array(given, name))
             if price.ndim != 1 or price.size == 0 or (price < 0).any():
-                message = f"{name} must be a number or one per coordinate, none negative, got {given}."
+                message = (
+                    f"{name} must be a number or one per coordinate, none negative, got {given}."
+                )
                 raise InvalidInput(message)
             if (price == price[0]).all():
                 price = price[:1]
@@ -639,7 +647,9 @@ class Pinball(Family):
                 )
 
     def value(self, row: Array, x: Array) -> Array:
-        return (self.short * np.maximum(row - x, 0.0) + self.excess * np.maximum(x - row, 0.0)).sum(axis=-1)
+        return (
+            self.short * np.maximum(row - x, 0.0) + self.excess * np.maximum(x - row, 0.0)
+        ).sum(axis=-1)
 
     def gradient(self, row: Array, x: Array) -> Array:
         return np.where(x > row, self.excess, np.where(x < row, -self.short, 0.0))

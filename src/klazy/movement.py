@@ -11,7 +11,15 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from klazy.base.checks import Array, InvalidInput, coordinates, instance, non_negative, real_array, rows
+from klazy.base.checks import (
+    Array,
+    InvalidInput,
+    coordinates,
+    instance,
+    non_negative,
+    real_array,
+    rows,
+)
 from klazy.base.config import Config
 from klazy.families import LogWealth
 from klazy.kernels import codes
@@ -124,7 +132,9 @@ class Movement(Config, ABC):
         """
         weight = np.atleast_1d(self.weight)
         if weight.size not in (1, T):
-            raise InvalidInput(f"weight must be one number or {T}, one per round, got {weight.size}.")
+            raise InvalidInput(
+                f"weight must be one number or {T}, one per round, got {weight.size}."
+            )
         return weight
 
     def weight_at(self, t: int) -> float:
@@ -404,7 +414,9 @@ class AsymmetricMovement(Movement):
     code: ClassVar[int | None] = codes.MOVE_ABSOLUTE
     grouped: ClassVar[bool | None] = False
 
-    def __init__(self, weight: ArrayLike = 1.0, *, up: ArrayLike = 1.0, down: ArrayLike = 1.0) -> None:
+    def __init__(
+        self, weight: ArrayLike = 1.0, *, up: ArrayLike = 1.0, down: ArrayLike = 1.0
+    ) -> None:
         super().__init__(weight)
         self._keep(up=_check_prices(up, "up"))
         self._keep(down=_check_prices(down, "down"))
@@ -735,7 +747,10 @@ class FiniteMetric(Movement):
         walls[np.arange(len(pairs)), pairs[:, 0]] = 1.0
         walls[np.arange(len(pairs)), pairs[:, 1]] = -1.0
         found = linprog(
-            -delta, walls, self.D[pairs[:, 0], pairs[:, 1]], bounds=[(0.0, 0.0)] + [(None, None)] * (n - 1)
+            -delta,
+            walls,
+            self.D[pairs[:, 0], pairs[:, 1]],
+            bounds=[(0.0, 0.0)] + [(None, None)] * (n - 1),
         )
         return max(float(delta @ found.x), 0.0), found.x
 
@@ -880,7 +895,9 @@ def _check_prices(value: ArrayLike, name: str, unit: str = "coordinate") -> floa
     prices = real_array(value, name)
     if prices.ndim > 1 or prices.size == 0 or (prices < 0).any():
         given = prices.tolist()
-        raise InvalidInput(f"{name} must be a number or one per {unit}, none negative, got {given}.")
+        raise InvalidInput(
+            f"{name} must be a number or one per {unit}, none negative, got {given}."
+        )
     return float(prices) if prices.ndim == 0 else prices
 
 
@@ -891,7 +908,9 @@ def _check_metric(D: ArrayLike) -> Array:
         raise InvalidInput(f"D must be a square table, got shape {table.shape}.")
     rounding = 1e-12 * float(np.abs(table).max())
     if np.diagonal(table).any() or (table + np.eye(len(table)) <= 0.0).any():
-        raise InvalidInput(f"D must be 0 for staying and above 0 for switching, got {table.tolist()}.")
+        raise InvalidInput(
+            f"D must be 0 for staying and above 0 for switching, got {table.tolist()}."
+        )
     if np.abs(table - table.T).max() > rounding:
         raise InvalidInput(f"D must be symmetric, got {table.tolist()}. Use (D + D.T) / 2.")
     table = 0.5 * (table + table.T)
@@ -916,6 +935,8 @@ def _check_matrix(A: ArrayLike) -> Array:
     matrix = 0.5 * (matrix + matrix.T)
     least = float(np.linalg.eigvalsh(matrix).min())
     if least < -len(matrix) * rounding:
-        message = f"A must have no negative eigenvalue, as a covariance matrix has none, got {least}."
+        message = (
+            f"A must have no negative eigenvalue, as a covariance matrix has none, got {least}."
+        )
         raise InvalidInput(message)
     return matrix

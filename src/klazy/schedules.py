@@ -14,7 +14,16 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from klazy.base.checks import LARGEST, SMALLEST, Array, InvalidInput, non_negative, number, positive, vector
+from klazy.base.checks import (
+    LARGEST,
+    SMALLEST,
+    Array,
+    InvalidInput,
+    non_negative,
+    number,
+    positive,
+    vector,
+)
 from klazy.base.config import Config
 from klazy.kernels import codes
 
@@ -25,7 +34,9 @@ __all__ = [
     "Sqrt",
 ]
 
-_WIDEST = 1e12 * LARGEST  # what a set of such numbers, and a ladder of path lengths on it, may reach
+_WIDEST = (
+    1e12 * LARGEST
+)  # what a set of such numbers, and a ladder of path lengths on it, may reach
 
 
 class Schedule(Config, ABC):
@@ -177,7 +188,9 @@ class Sqrt(Schedule):
     def __init__(self, c: float, offset: float = 0.0) -> None:
         offset = number(offset, "offset")
         if offset <= -1:
-            raise InvalidInput(f"offset must be above -1, so that sigma is above 0, got {offset}.")
+            raise InvalidInput(
+                f"offset must be above -1, so that sigma is above 0, got {offset}."
+            )
         self._keep(c=positive(c, "c"), offset=offset)
         self._check(1)
 
@@ -263,7 +276,9 @@ class ScaleFree(Schedule):
     path_length: float
     move_cost: float | Array
 
-    def __init__(self, diameter: float, path_length: float = 0.0, move_cost: ArrayLike = 1.0) -> None:
+    def __init__(
+        self, diameter: float, path_length: float = 0.0, move_cost: ArrayLike = 1.0
+    ) -> None:
         weight: float | Array
         if _is_list(move_cost):
             weight = vector(move_cost, "move_cost", limit=_WIDEST)
@@ -317,7 +332,9 @@ def make_schedule(sigma: Schedule | float | None, learning_rate: float | None) -
     """Make a schedule from a sigma, a schedule or a number, or from its inverse, a learning rate."""
     if learning_rate is None:
         if sigma is None:
-            raise InvalidInput("sigma or learning_rate must be given; sigma is 1 / learning_rate.")
+            raise InvalidInput(
+                "sigma or learning_rate must be given; sigma is 1 / learning_rate."
+            )
         return sigma if isinstance(sigma, Schedule) else Constant(sigma)
     if sigma is not None:
         raise InvalidInput(

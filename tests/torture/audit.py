@@ -29,8 +29,18 @@ def record(name: str, what: str, tried: int, outcome: str) -> None:
     A sample does not replace the record of more.
     """
     file = RECORDS / f"{name}.json"
-    if SHARE == 0.0 and file.exists() and json.loads(file.read_text(encoding="utf-8"))["tried"] > tried:
+    if (
+        SHARE == 0.0
+        and file.exists()
+        and json.loads(file.read_text(encoding="utf-8"))["tried"] > tried
+    ):
         return
     RECORDS.mkdir(parents=True, exist_ok=True)
-    about = {"what": what, "tried": tried, "outcome": outcome, "full": FULL, "date": date.today().isoformat()}
+    about = {
+        "what": what,
+        "tried": tried,
+        "outcome": outcome,
+        "full": FULL,
+        "date": date.today().isoformat(),
+    }
     write_durably(file, json.dumps(about).encode())  # other workers read and write it, too

@@ -17,5 +17,7 @@ def faults(tmp_path_factory):
     if compiler is None or not sys.platform.startswith("linux"):
         pytest.skip("needs a C compiler and LD_PRELOAD")
     library = tmp_path_factory.mktemp("faults") / "faults.so"
-    subprocess.run([compiler, "-shared", "-fPIC", "-o", library, TESTS / "faults.c", "-ldl"], check=True)
+    subprocess.run(
+        [compiler, "-shared", "-fPIC", "-o", library, TESTS / "faults.c", "-ldl"], check=True
+    )
     return {"LD_PRELOAD": str(library)}

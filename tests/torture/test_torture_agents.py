@@ -68,7 +68,9 @@ class TestKills:
         lives = amount(8, 10_000) if name == "SQLite" else amount(4, 3_000)
         found = in_a_process_of_its_own(f"killed_at_random({str(place)!r}, {lives})")
         assert found["lives"] == lives
-        assert found["rounds"] >= 0.75 * lives  # three of four are let live until they have taken one
+        assert (
+            found["rounds"] >= 0.75 * lives
+        )  # three of four are let live until they have taken one
         what = f"SIGKILL at random moments, both modes ({name})"
         record(f"kills-{name.lower()}", what, lives, f"{found['rounds']} rounds, none lost")
 
@@ -86,20 +88,26 @@ class TestKills:
         call = f"killed_at_calls({str(tmp_path)!r}, {rounds}, {step})"
         deaths = in_a_process_of_its_own(call, **faults)["deaths"]
         assert deaths >= 8
-        record("kills-at-calls", "SIGKILL in and after calls that change files", deaths, "none lost")
+        record(
+            "kills-at-calls", "SIGKILL in and after calls that change files", deaths, "none lost"
+        )
 
 
 class TestForcedToDisk:
     """What SQLite promises after a loss of power rests on these calls."""
 
     def test_always_forces_each_round(self, file, faults):
-        made, played, closed = in_a_process_of_its_own(f"count_forced({str(file)!r}, 'always', 50)", **faults)
+        made, played, closed = in_a_process_of_its_own(
+            f"count_forced({str(file)!r}, 'always', 50)", **faults
+        )
         assert made >= 2  # the tables and the folder's new names
         assert played >= 50
         assert closed >= 1
 
     def test_batch_forces_none_of_a_few_rounds_but_the_end(self, file, faults):
-        made, played, closed = in_a_process_of_its_own(f"count_forced({str(file)!r}, 'batch', 50)", **faults)
+        made, played, closed = in_a_process_of_its_own(
+            f"count_forced({str(file)!r}, 'batch', 50)", **faults
+        )
         assert made >= 2
         assert played == 0
         assert closed >= 2  # the log, then the file
@@ -122,7 +130,10 @@ KINDS = {"EIO": errno.EIO, "ENOSPC": errno.ENOSPC, "short writes": SHORT}
     [
         *((kind, "agent") for kind in KINDS),
         ("EIO", "fleet"),
-        *(pytest.param(kind, "fleet", marks=pytest.mark.long) for kind in ("ENOSPC", "short writes")),
+        *(
+            pytest.param(kind, "fleet", marks=pytest.mark.long)
+            for kind in ("ENOSPC", "short writes")
+        ),
     ],
 )
 def test_the_system_fails_at_calls(kind, who, tmp_path, faults):
@@ -179,7 +190,9 @@ class Load(threading.Thread):
 def wait_for_rounds(loads):
     """Until each has taken two more."""
     until = [load.taken + 2 for load in loads]
-    while any(load.failed is None and load.taken < most for load, most in zip(loads, until, strict=True)):
+    while any(
+        load.failed is None and load.taken < most for load, most in zip(loads, until, strict=True)
+    ):
         time.sleep(0.005)
 
 
@@ -235,7 +248,10 @@ with nursery.open_step({str(place)!r}, sync="batch") as agent:
 print(json.dumps(list(answers.values())))
 """
     run = [sys.executable, "-c", script]
-    started = [subprocess.Popen(run, cwd=TESTS, stdout=subprocess.PIPE, text=True) for _ in range(processes)]
+    started = [
+        subprocess.Popen(run, cwd=TESTS, stdout=subprocess.PIPE, text=True)
+        for _ in range(processes)
+    ]
     answers = [json.loads(process.communicate()[0]) for process in started]
     assert all(each == answers[0] for each in answers)
     with open_step(place) as agent:
@@ -298,7 +314,9 @@ class TestEveryBit:
                 found += 1
         assert refused > 0
         what = "bits of a store that was closed, flipped"
-        outcome = f"the agent was the same, or refused ({refused}), or klazy check found it ({found})"
+        outcome = (
+            f"the agent was the same, or refused ({refused}), or klazy check found it ({found})"
+        )
         record("bits-closed", what, len(tried), outcome)
 
     def test_of_a_killed_agent(self, file, tmp_path):
@@ -392,7 +410,12 @@ class TestThreads:
             asyncio.run(deliver_all())
         with open_step(file) as agent:
             assert agent.t == rounds + 1
-        record("asyncio", "rounds delivered twice through asyncio.to_thread", 2 * rounds, "taken once")
+        record(
+            "asyncio",
+            "rounds delivered twice through asyncio.to_thread",
+            2 * rounds,
+            "taken once",
+        )
 
 
 def test_a_long_life_of_one_agent(file):
@@ -430,7 +453,10 @@ def test_many_agents_in_one_process(file):
     most, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     count = min(amount(60, 10_000), (most - 200) // 3)
     learners = [kl.GD(kl.L2Ball(2, radius=1.0 + i), 1.0) for i in range(count)]
-    agents = [kl.Agent.open(file, learner, name=str(i), engine="step") for i, learner in enumerate(learners)]
+    agents = [
+        kl.Agent.open(file, learner, name=str(i), engine="step")
+        for i, learner in enumerate(learners)
+    ]
     for t in range(3):
         for agent in agents:
             agent.update(GRADIENTS[t])
@@ -442,4 +468,6 @@ def test_many_agents_in_one_process(file):
             for t in range(3):
                 straight.update(GRADIENTS[t])
             assert seen(agent) == seen(straight)
-    record("many", "agents of one file open in one process at once", count, "each has its own rounds")
+    record(
+        "many", "agents of one file open in one process at once", count, "each has its own rounds"
+    )

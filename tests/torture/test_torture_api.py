@@ -149,7 +149,10 @@ COSTS = [
     (sequences.RegressionCosts, {"features": G, "outcomes": LABELS}),
     (sequences.DelayCosts, {"loads": np.exp(G), "energy": 1.0, "delay": 1.0}),
     (kl.contrib.FilteredCosts, {"costs": kl.contrib.LinearCosts(G), "kernel": [0.5, 0.5]}),
-    (kl.CallableCosts, {"T": 3, "dim": 5, "value": lambda t, x: 0.0, "subgradient": lambda t, x: x}),
+    (
+        kl.CallableCosts,
+        {"T": 3, "dim": 5, "value": lambda t, x: 0.0, "subgradient": lambda t, x: x},
+    ),
 ]
 CONFIGS = [
     *SETS,
@@ -214,10 +217,16 @@ def list_methods():
     yield late.observe, {"row": G[0], "retry": False, "round": 1}
     yield late.advance, {"id": 4, "retry": False}
     yield late.give_up, {"round": 1, "id": 5}
-    yield kl.Agent(kl.contrib.Bandit(GD, 2, delta=0.1)).observe_cost, {"value": np.ones(2), "retry": False}
+    yield (
+        kl.Agent(kl.contrib.Bandit(GD, 2, delta=0.1)).observe_cost,
+        {"value": np.ones(2), "retry": False},
+    )
     yield kl.run, {"learner": kl.contrib.Delayed(GD), "costs": G, "delays": np.ones(6)}
     yield kl.run, {"learner": kl.contrib.Bandit(GD, delta=0.1), "costs": G, "feedback": "value"}
-    yield kl.Agent, {"learner": KLAZY, "engine": "step", "state": KLAZY.init(), "guards": kl.Guards(G=1.0)}
+    yield (
+        kl.Agent,
+        {"learner": KLAZY, "engine": "step", "state": KLAZY.init(), "guards": kl.Guards(G=1.0)},
+    )
     yield Config.from_dict, {"data": KLAZY.to_dict()}
 
 
@@ -374,13 +383,19 @@ def copy_of(value):
 def find_nan(result):
     """Whether an accepted call left a NaN in a configuration, a state, a point or a sum."""
     if isinstance(result, kl.types.Trace):
-        parts = [*flattened(result.state), *result.kept.values(), *result.totals] if result.state else []
+        parts = (
+            [*flattened(result.state), *result.kept.values(), *result.totals]
+            if result.state
+            else []
+        )
         return any(np.isnan(part).any() for part in parts)
     if isinstance(result, np.ndarray | float):
         return bool(np.isnan(result).any())
     if isinstance(result, Config):
         return any(
-            find_nan(value) for value in result._arguments().values() if isinstance(value, np.ndarray | float)
+            find_nan(value)
+            for value in result._arguments().values()
+            if isinstance(value, np.ndarray | float)
         )
     if isinstance(result, kl.Agent):
         return bool(np.isnan(result.x).any())
@@ -420,7 +435,9 @@ def name_of(call):
 
 def attack(call, good, rng):
     """One hostile call; None, or what was wrong with its answer."""
-    names = [name for name, value in good.items() if not isinstance(value, bool)]  # anything is true or false
+    names = [
+        name for name, value in good.items() if not isinstance(value, bool)
+    ]  # anything is true or false
     if rng.random() < 0.2:  # two at once, but whoever asks for endless iterations gets them
         names = [name for name in names if name != "iterations"]
         chosen = rng.choice(len(names), size=min(len(names), 2), replace=False)
@@ -487,17 +504,23 @@ def test_every_public_constructor_and_function_is_called():
         if name not in ("CARRIERS", "SOURCES")
     }
     called = (
-        {call for call, _ in list_calls()} | {type(config) for config in CONFIGS} | {datasets.cache_requests}
+        {call for call, _ in list_calls()}
+        | {type(config) for config in CONFIGS}
+        | {datasets.cache_requests}
     )
     missing = {
         value.__name__
         for value in public - called - set(RESULTS)
-        if not (inspect.isclass(value) and (inspect.isabstract(value) or issubclass(value, Exception)))
+        if not (
+            inspect.isclass(value) and (inspect.isabstract(value) or issubclass(value, Exception))
+        )
     }
     assert missing == {"State"}  # a protocol
 
 
-@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="memory is limited by what Linux tells")
+@pytest.mark.skipif(
+    not Path("/proc/self/statm").exists(), reason="memory is limited by what Linux tells"
+)
 @pytest.mark.xdist_group("torture api")
 def test_hostile_calls_are_refused_in_a_sentence_or_work(little_memory):
     tried = amount(2_000, 1_000_000)

@@ -18,7 +18,9 @@ from numba import float64, void
 from klazy.kernels import binding
 
 pytestmark = [
-    pytest.mark.skipif(os.environ.get("NUMBA_DISABLE_JIT") == "1", reason="nothing is compiled here"),
+    pytest.mark.skipif(
+        os.environ.get("NUMBA_DISABLE_JIT") == "1", reason="nothing is compiled here"
+    ),
     pytest.mark.xdist_group("compile cache"),
 ]
 KEPT = []  # kernels live as long as this process, because a copy of one shares its symbols
@@ -55,7 +57,9 @@ def test_a_process_that_finds_its_kernels_loads_no_more_of_numba_than_they_need(
         "print(kl.run(kl.CentredOMD(kl.L2Ball(20), 1.0), g).totals.cost)\n"
     )
     first, second = (
-        subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True).stdout
+        subprocess.run(
+            [sys.executable, "-c", script], check=True, capture_output=True, text=True
+        ).stdout
         for _ in range(2)
     )
     assert "numba.np.arraymath" in first
@@ -63,7 +67,9 @@ def test_a_process_that_finds_its_kernels_loads_no_more_of_numba_than_they_need(
     assert second.splitlines()[1] == "[]"
     for file in sorted(folder.iterdir())[1:]:
         file.unlink()
-    third = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True).stdout
+    third = subprocess.run(
+        [sys.executable, "-c", script], check=True, capture_output=True, text=True
+    ).stdout
     assert first.split()[0] == second.split()[0] == third.split()[0]
     assert first.split()[-1] == second.split()[-1] == third.split()[-1]
 
@@ -144,7 +150,9 @@ def raise_full(source, target):
         "a folder in the file's place",
         pytest.param(
             "a folder that cannot be made",
-            marks=pytest.mark.skipif(not Path("/proc/self").exists(), reason="no such folder here"),
+            marks=pytest.mark.skipif(
+                not Path("/proc/self").exists(), reason="no such folder here"
+            ),
         ),
         "no home",
         "a full disk",
@@ -159,7 +167,9 @@ def test_klazy_runs_without_a_cache_and_says_so_once(how, folder, monkeypatch):
     assert [warning.category for warning in said] == [RuntimeWarning]
     text = str(said[0].message)
     assert text.startswith("klazy cannot keep compiled kernels (")
-    assert text.endswith("set KLAZY_CACHE_DIR to a folder that only you can write to and that has room.")
+    assert text.endswith(
+        "set KLAZY_CACHE_DIR to a folder that only you can write to and that has room."
+    )
 
 
 def test_a_write_that_stops_half_way_leaves_nothing(folder):
@@ -222,7 +232,9 @@ def test_code_that_others_may_have_planted_is_not_run(what, how, folder):
         assert compile_double() == (what == "file")
     assert Planted.ran == []
     (told,) = [str(warning.message) for warning in said]
-    reason = "it belongs to another user" if how == "another user's" else "other users can write to it"
+    reason = (
+        "it belongs to another user" if how == "another user's" else "other users can write to it"
+    )
     assert f"{folder if what == 'folder' else file}: {reason}" in told
     if what == "file":
         assert len(file.read_bytes()) == pytest.approx(len(good), rel=0.01)
@@ -278,7 +290,8 @@ def test_processes_that_compile_one_kernel_together(folder):
     command = [sys.executable, "-W", "error", "-c", script]
     pipe = subprocess.PIPE
     together = [
-        subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, text=True) for _ in range(many)
+        subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, text=True)
+        for _ in range(many)
     ]
     for process in together:
         assert process.stdin is not None

@@ -17,7 +17,9 @@ from audit import SHARE, amount, record
 
 from command import Ended, call_klazy
 
-pytestmark = pytest.mark.xdist_group("torture commands")  # one worker imports what all of them need
+pytestmark = pytest.mark.xdist_group(
+    "torture commands"
+)  # one worker imports what all of them need
 
 ROWS = "".join(f"{i % 7},{i % 5}\n" for i in range(8))
 CSV: dict[str, bytes] = {
@@ -102,7 +104,10 @@ def assert_refused(ended: Ended, what: str) -> None:
     assert re.search(r"\w+ \w+ .+", ended.stderr), (what, ended.stderr)
     assert "Traceback" not in ended.stderr, (what, ended.stderr)
     shown = ended.stdout + ended.stderr
-    assert not {letter for letter in shown if ord(letter) < 32 and letter not in "\n\t"}, (what, shown)
+    assert not {letter for letter in shown if ord(letter) < 32 and letter not in "\n\t"}, (
+        what,
+        shown,
+    )
 
 
 def refuse_damaged_parquet(folder: Path | str, first: int, last: int) -> None:
@@ -141,8 +146,15 @@ class TestHostileFiles:
                     [b"", b"\x00", b'"', b",", b"\n", b"\xff", rng.randbytes(2)]
                 )
             (tmp_path / "trace.csv").write_bytes(data)
-            assert_refused(call_klazy("replay", "trace.csv", folder=tmp_path), f"{i}: {bytes(data)!r}")
-        record("csv-damage", "CSV files with bytes changed, replayed", tried, "each is refused in words")
+            assert_refused(
+                call_klazy("replay", "trace.csv", folder=tmp_path), f"{i}: {bytes(data)!r}"
+            )
+        record(
+            "csv-damage",
+            "CSV files with bytes changed, replayed",
+            tried,
+            "each is refused in words",
+        )
 
     def test_every_damaged_parquet_is_refused(self, tmp_path):
         """But for those on which polars ends the process, which nobody can refuse: so the many are read in another process."""
@@ -176,7 +188,9 @@ class TestHostileFiles:
             (tmp_path / "study.toml").write_bytes(text.encode(errors="surrogateescape"))
             assert_refused(call_klazy("sweep", "study.toml", "--jobs", 1, folder=tmp_path), what)
         assert sorted(file.name for file in tmp_path.iterdir()) == ["study.toml"]
-        record("toml", "hostile studies", len(TOML), "each is refused in words, nothing is played")
+        record(
+            "toml", "hostile studies", len(TOML), "each is refused in words, nothing is played"
+        )
 
     def test_every_stored_study_is_refused(self, tmp_path):
         stored = {
@@ -195,13 +209,17 @@ class TestHostileFiles:
         (tmp_path / "trace.csv").write_text("a,b\n" + ROWS)
         for name in SETTINGS:
             for value in NUMBERS:
-                domain = {"cap": "capped-simplex", "lower": "box", "upper": "box", "radius": "ball"}.get(
-                    name, "simplex"
-                )
+                domain = {
+                    "cap": "capped-simplex",
+                    "lower": "box",
+                    "upper": "box",
+                    "radius": "ball",
+                }.get(name, "simplex")
                 costs = "pinball" if name in ("short", "excess") else "linear"
                 options = ("--domain", domain, "--costs", costs, f"--{name}={value}")
                 assert_refused(
-                    call_klazy("replay", "trace.csv", *options, folder=tmp_path), f"{name}={value}"
+                    call_klazy("replay", "trace.csv", *options, folder=tmp_path),
+                    f"{name}={value}",
                 )
 
 
@@ -229,7 +247,9 @@ class TestHostilePaths:
         (tmp_path / "\udcff.csv").write_text("a,b\n" + ROWS)
         (tmp_path / "study.toml").write_text(GRID.format("1.0"))
         assert_refused(call_klazy("replay", "\udcff.csv", folder=tmp_path), "trace")
-        assert_refused(call_klazy("sweep", "study.toml", "--out", "\udcff", folder=tmp_path), "folder")
+        assert_refused(
+            call_klazy("sweep", "study.toml", "--out", "\udcff", folder=tmp_path), "folder"
+        )
         assert sorted(file.name for file in tmp_path.iterdir()) == ["study.toml", "\udcff.csv"]
 
     @pytest.mark.parametrize("name", NAMES, ids=ascii)
@@ -286,13 +306,19 @@ class TestHostilePaths:
             )  # and not the trace, which is too short
         assert (tmp_path / "kept").read_text() == "kept"
 
-    @pytest.mark.parametrize("path", ["file", "loop", "/dev/null", "/dev/null/x", "/proc/x", "a" * 300])
+    @pytest.mark.parametrize(
+        "path", ["file", "loop", "/dev/null", "/dev/null/x", "/proc/x", "a" * 300]
+    )
     def test_what_can_be_no_folder_is_refused(self, tmp_path, path):
         (tmp_path / "file").touch()
         (tmp_path / "loop").symlink_to("loop")
         (tmp_path / "study.toml").write_text(GRID.format("1.0"))
-        assert_refused(call_klazy("sweep", "study.toml", "--jobs", 1, "--out", path, folder=tmp_path), path)
-        assert_refused(call_klazy("reproduce", "geometry", "--quick", "--out", path, folder=tmp_path), path)
+        assert_refused(
+            call_klazy("sweep", "study.toml", "--jobs", 1, "--out", path, folder=tmp_path), path
+        )
+        assert_refused(
+            call_klazy("reproduce", "geometry", "--quick", "--out", path, folder=tmp_path), path
+        )
 
 
 # A command that has workers, and one that plays for itself.
@@ -353,7 +379,11 @@ class TestStops:
             ) as running:
                 wait = rng.uniform(0.0, 1.5)
                 started = time.monotonic()
-                while i % 2 and len(list_processes(running.pid)) < 2 and time.monotonic() < started + 20.0:
+                while (
+                    i % 2
+                    and len(list_processes(running.pid)) < 2
+                    and time.monotonic() < started + 20.0
+                ):
                     time.sleep(0.02)  # every other time stop it when it has workers
                 time.sleep(wait)
                 running.send_signal(number)

@@ -15,10 +15,21 @@ import pytest
 from audit import FULL, amount, record
 
 import klazy as kl
-from cases import COMPILED, COMPILED_SETS, COSTS, LEARNERS, MOVEMENTS, SCHEDULES, costs_of, flattened
+from cases import (
+    COMPILED,
+    COMPILED_SETS,
+    COSTS,
+    LEARNERS,
+    MOVEMENTS,
+    SCHEDULES,
+    costs_of,
+    flattened,
+)
 from klazy.kernels import batch, ensemble, fleet, offline, sequence
 
-pytestmark = pytest.mark.skipif(os.environ.get("NUMBA_DISABLE_JIT") == "1", reason="nothing is compiled here")
+pytestmark = pytest.mark.skipif(
+    os.environ.get("NUMBA_DISABLE_JIT") == "1", reason="nothing is compiled here"
+)
 AGREE = 1e-12  # as in tests/test_kernels.py, times the size of the numbers compared
 PAGE = mmap.PAGESIZE
 libc = ctypes.CDLL(None, use_errno=True)
@@ -37,7 +48,9 @@ class Guarded:
         first = self._open_room((name, inner), inner)
         if at_end:
             first += inner - array.nbytes
-        place: Any = (ctypes.c_char * array.nbytes).from_address(first) if array.nbytes else bytearray()
+        place: Any = (
+            (ctypes.c_char * array.nbytes).from_address(first) if array.nbytes else bytearray()
+        )
         copy = np.frombuffer(place, dtype=array.dtype, count=array.size).reshape(array.shape)
         if array.size:
             copy[...] = array
@@ -60,7 +73,8 @@ def guard_kernel(kernel, rooms, calls):
     def call(*arguments):
         at_end = len(calls) % 2 == 1
         moved = [
-            rooms.copy(a, i, at_end) if isinstance(a, np.ndarray) else a for i, a in enumerate(arguments)
+            rooms.copy(a, i, at_end) if isinstance(a, np.ndarray) else a
+            for i, a in enumerate(arguments)
         ]
         answer = kernel(*moved)
         for ours, theirs in zip(arguments, moved, strict=True):
@@ -109,7 +123,9 @@ def play_everything(rng):
     learner = kl.KLazyGD(domain, sigma, k=4)
     results = []
     for record_of in ("actions", "costs", "totals"):
-        trace = kl.run(learner, g, movement=movement, x0=np.zeros(5), record=record_of, engine="compiled")
+        trace = kl.run(
+            learner, g, movement=movement, x0=np.zeros(5), record=record_of, engine="compiled"
+        )
         results += [*trace.kept.values(), *trace.totals, *flattened(trace.state)]
     agent = kl.Agent(kl.KLazyGD(kl.L2Ball(5), sigma, k=4))
     results += [agent.update(row) for row in g[:10]]
@@ -123,9 +139,13 @@ def play_everything(rng):
     results += [agent.update(row) for row in g[:10]]
     fleet_of_three = kl.Fleet(kl.KLazyGD(kl.L2Ball(5), sigma, k=4), 3)
     results += [fleet_of_three.update(g[:1].repeat(3, axis=0)) for _ in range(3)]
-    runs = kl.run_batch([kl.KLazyGD(kl.L2Ball(5), s, k=4) for s in (1.0, 2.0)], g, checkpoints=3, jobs=1)
+    runs = kl.run_batch(
+        [kl.KLazyGD(kl.L2Ball(5), s, k=4) for s in (1.0, 2.0)], g, checkpoints=3, jobs=1
+    )
     results += [runs.hitting, runs.switching, runs.curves]
-    results.append(kl.offline_optimum(g, kl.Simplex(5), kl.L1Movement()).u)  # by a dynamic programme
+    results.append(
+        kl.offline_optimum(g, kl.Simplex(5), kl.L1Movement()).u
+    )  # by a dynamic programme
     results.append(kl.offline_optimum(g[:20], kl.L2Ball(5), gap=0.1).u)  # by splitting
     return results
 
@@ -133,7 +153,9 @@ def play_everything(rng):
 @pytest.mark.parametrize("at_end", [False, True], ids=["before the beginning", "after the end"])
 def test_a_guard_page_ends_who_touches_it(at_end):
     call = f"import test_torture_kernels as here; here.touch_beside({at_end})"
-    paths = os.pathsep.join(map(str, (Path(__file__).parent, Path(__file__).parents[1], *sys.path)))
+    paths = os.pathsep.join(
+        map(str, (Path(__file__).parent, Path(__file__).parents[1], *sys.path))
+    )
     ended = subprocess.run([sys.executable, "-c", call], env=os.environ | {"PYTHONPATH": paths})
     assert ended.returncode == -signal.SIGSEGV
 
@@ -176,7 +198,13 @@ ROUNDS = 60  # one of the movements has so many weights
 
 def draw_schedule(rng, s):
     """A schedule whose first sigma is about ``s``."""
-    made = [kl.Constant(s), kl.Sqrt(s**-2), kl.Sqrt(s**-2, offset=2.0), kl.Doubling(s**-2), kl.ScaleFree(2.0)]
+    made = [
+        kl.Constant(s),
+        kl.Sqrt(s**-2),
+        kl.Sqrt(s**-2, offset=2.0),
+        kl.Doubling(s**-2),
+        kl.ScaleFree(2.0),
+    ]
     return made[rng.integers(len(made))]
 
 
@@ -201,9 +229,13 @@ def test_engines_agree_on_random_configurations():
         step = kl.run(learner, costs, engine="step", **options)
         compiled = kl.run(learner, costs, engine="compiled", **options)
         g = np.abs(step.gradients()).max()
-        far = 1.0 + np.abs(step.x).max() + ROUNDS * g / s  # the size of the points that are projected
+        far = (
+            1.0 + np.abs(step.x).max() + ROUNDS * g / s
+        )  # the size of the points that are projected
         about = f"{learner!r}, {movement!r}, {family}, scale {scale:g}"
-        np.testing.assert_allclose(compiled.x, step.x, rtol=AGREE, atol=AGREE * far, err_msg=about)
+        np.testing.assert_allclose(
+            compiled.x, step.x, rtol=AGREE, atol=AGREE * far, err_msg=about
+        )
         size = domain.dim * (g + np.abs(step.hitting).max())
         np.testing.assert_allclose(
             compiled.hitting, step.hitting, rtol=AGREE, atol=AGREE * far * size, err_msg=about
@@ -228,7 +260,9 @@ def test_a_billion_rounds_stay_finite_and_inside_and_their_accounts_are_exact():
         for total, parts in zip(trace.totals, (trace.hitting, trace.switching), strict=True):
             size = math.fsum(np.abs(parts).tolist())
             error = abs(total - math.fsum(parts.tolist()))
-            assert error <= (64 + chunk / 64) * np.finfo(float).eps * size  # sums of 64, added one by one
+            assert (
+                error <= (64 + chunk / 64) * np.finfo(float).eps * size
+            )  # sums of 64, added one by one
         state = trace.state
         assert all(np.isfinite(part).all() for part in flattened(state))
         assert learner.domain.contains(state.x, tol=1e-14)

@@ -11,7 +11,9 @@ from klazy.base.checks import Array
 SETS = [kl.Box(-1.0, 1.0), kl.L2Ball(3), kl.Simplex(4), kl.Box([0.0, 0.0], [1.0, 5.0])]
 
 
-def draw_experts(rng: np.random.Generator, domain: kl.types.ConvexSet) -> list[kl.types.Learner[Any]]:
+def draw_experts(
+    rng: np.random.Generator, domain: kl.types.ConvexSet
+) -> list[kl.types.Learner[Any]]:
     """Two to six, from some that never move to some that jump to a vertex in every round."""
     experts: list[kl.types.Learner[Any]] = []
     for _ in range(rng.integers(2, 7)):
@@ -25,7 +27,9 @@ def draw_experts(rng: np.random.Generator, domain: kl.types.ConvexSet) -> list[k
         elif kind == 2:
             experts.append(kl.KLazyGD(domain, sigma, k=int(rng.integers(1, 9)), start=start))
         else:
-            experts.append(kl.MemoryGD(domain, sigma, memory=kl.memories.Decay(10.0), start=start))
+            experts.append(
+                kl.MemoryGD(domain, sigma, memory=kl.memories.Decay(10.0), start=start)
+            )
     return experts
 
 
@@ -65,7 +69,9 @@ def test_a_guarded_leader_keeps_its_bound_after_every_round():
         rng = np.random.default_rng(seed)
         domain = SETS[rng.integers(len(SETS))]
         caution = float(rng.choice([0.0, 0.25, 1.0]))
-        learner = kl.contrib.Leader(draw_experts(rng, domain), draw_movement(rng), caution=caution)
+        learner = kl.contrib.Leader(
+            draw_experts(rng, domain), draw_movement(rng), caution=caution
+        )
         T = int(rng.integers(20, 120))
         kind = int(rng.integers(5))
         scale = 10.0 ** rng.uniform(-2, 2)

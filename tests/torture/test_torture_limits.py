@@ -35,7 +35,9 @@ def resize(domain: Any, by: float) -> Any:
         return domain.replace(total=by * domain.total)
     if isinstance(domain, kl.CappedSimplex):
         return domain.replace(
-            total=by * domain.total, cap=by * np.asarray(domain.cap), floor=by * np.asarray(domain.floor)
+            total=by * domain.total,
+            cap=by * np.asarray(domain.cap),
+            floor=by * np.asarray(domain.floor),
         )
     if isinstance(domain, kl.Polytope):
         return domain.replace(b=by * domain.b)
@@ -88,7 +90,9 @@ def resize_schedule(
 
 
 # Each rule on another set: kernels take seconds to compile. `make test` tries all of them uncompiled.
-SMALL = [domain for domain in COMPILED_SETS if domain.dim == 5 or isinstance(domain, kl.CappedSimplex)]
+SMALL = [
+    domain for domain in COMPILED_SETS if domain.dim == 5 or isinstance(domain, kl.CappedSimplex)
+]
 PAIRS = [(SMALL[i % len(SMALL)], name) for i, name in enumerate([*LEARNERS, "SAder"])]
 # On these sets a move that pays is searched for by splitting, which takes seconds a round at the limits, or warns.
 SEARCHED = (kl.Polytope, kl.Intersection)
@@ -114,4 +118,9 @@ def test_whatever_is_accepted_leaves_a_state_that_is_taken_back(engine, data):
     if find_missing_part(learner) is not None:
         engine = "step"
     hold_to_limits(learner, engine, data.draw(st.integers(0, 2**32)))
-    record(f"limits-{engine}", "runs of 12 rounds at the limits", amount(60, 100_000), "finite and inside")
+    record(
+        f"limits-{engine}",
+        "runs of 12 rounds at the limits",
+        amount(60, 100_000),
+        "finite and inside",
+    )

@@ -38,7 +38,16 @@ class Process:
 
     def __init__(self, file, workers):
         self.port = find_port()
-        command = ["serve", "--insecure", "--sync", "batch", "--log-level", "error", "--store", file]
+        command = [
+            "serve",
+            "--insecure",
+            "--sync",
+            "batch",
+            "--log-level",
+            "error",
+            "--store",
+            file,
+        ]
         self.command = [*command, "--port", self.port, "--workers", workers]
         self.start()
 
@@ -48,7 +57,9 @@ class Process:
 
     def kill_worker(self):
         """Kill one of several workers; the supervisor starts another."""
-        found = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()
+        found = (
+            Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()
+        )
         for pid in found:
             if b"spawn_main" in Path(f"/proc/{pid}/cmdline").read_bytes():
                 os.kill(int(pid), signal.SIGKILL)
@@ -125,7 +136,10 @@ def test_a_killed_server_loses_and_doubles_nothing(tmp_path):
         ended.set()
         for thread in threads:
             thread.join()
-        assert server.stop(signal.SIGTERM) in (0, -signal.SIGTERM)  # requests under way were finished
+        assert server.stop(signal.SIGTERM) in (
+            0,
+            -signal.SIGTERM,
+        )  # requests under way were finished
     finally:
         ended.set()
         if server.process.poll() is None:
@@ -154,7 +168,9 @@ def test_two_workers_serve_the_same_agents_and_a_round_sent_twice_is_taken_once(
             g = np.random.default_rng(i).normal(size=5).tolist()
             body = {"g": g, "id": f"round {i}"}
             order = (one, two) if i % 2 else (two, one)
-            answers = [service.ask("POST", f"/agents/agent {i % 3}/update", body) for service in order]
+            answers = [
+                service.ask("POST", f"/agents/agent {i % 3}/update", body) for service in order
+            ]
             assert {answer.status_code for answer in answers} == {200}
             first, second = (answer.json() for answer in answers)
             assert (first["repeated"], second["repeated"]) == (False, True)
@@ -165,7 +181,9 @@ def test_two_workers_serve_the_same_agents_and_a_round_sent_twice_is_taken_once(
             answers = list(pool.map(send, range(rounds)))
         rows = [{"agent": f"agent {i}", "g": [0.0] * 5, "id": "bulk"} for i in range(3)]
         assert one.client().update_many(rows)[0]["t"] == two.client().update_many(rows)[0]["t"]
-    acknowledged = {(answer["agent"], f"round {i}"): answer["x"] for i, answer in enumerate(answers)}
+    acknowledged = {
+        (answer["agent"], f"round {i}"): answer["x"] for i, answer in enumerate(answers)
+    }
     check_history(tmp_path / "decisions.db", acknowledged)
     total = 0
     for i in range(3):
@@ -173,7 +191,10 @@ def test_two_workers_serve_the_same_agents_and_a_round_sent_twice_is_taken_once(
             total += agent.t - 2
     assert total == rounds
     record(
-        "serve-twice", "rounds sent twice, to two workers", rounds, "each was taken once and answered alike"
+        "serve-twice",
+        "rounds sent twice, to two workers",
+        rounds,
+        "each was taken once and answered alike",
     )
 
 
@@ -222,7 +243,12 @@ def test_a_server_that_lives_long_does_not_grow(tmp_path):
     checked = call_klazy("check", tmp_path / "decisions.db")
     assert checked.status == 0, checked.stdout
     grown = (late - early) / 2**20
-    record("serve-life", "requests in one life of the server", requests, f"its memory grew by {grown:.0f} MB")
+    record(
+        "serve-life",
+        "requests in one life of the server",
+        requests,
+        f"its memory grew by {grown:.0f} MB",
+    )
 
 
 @pytest.fixture(scope="module")
@@ -241,7 +267,9 @@ def connect(served):
 
 def make_head(served, length, more=""):
     head = f"POST /agents/eu-west/update HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {served.tokens['admin']}\r\n"
-    return f"{head}Content-Type: application/json\r\n{more}Content-Length: {length}\r\n\r\n".encode()
+    return (
+        f"{head}Content-Type: application/json\r\n{more}Content-Length: {length}\r\n\r\n".encode()
+    )
 
 
 def read_all(one):
@@ -307,7 +335,12 @@ def test_malicious_requests_change_nothing_and_stop_nothing(hasty):
         assert b" 200 " in one.recv(65536)
     assert hasty.ask("GET", "/agents/eu-west/decision").json()["t"] == 2
     assert call_klazy("check", hasty.file).status == 0
-    record("serve-attack", "malicious requests to the service", tried, "none was applied, and it went on")
+    record(
+        "serve-attack",
+        "malicious requests to the service",
+        tried,
+        "none was applied, and it went on",
+    )
 
 
 def _make_attack(chance, served, good, i):
@@ -332,11 +365,15 @@ def _make_attack(chance, served, good, i):
         text = chance.choice(body)
         return make_head(served, len(text)) + text
     if kind == 1:  # a good request with another token
-        wrong = good.replace(served.tokens["admin"].encode(), b"klazy_" + chance.randbytes(16).hex().encode())
+        wrong = good.replace(
+            served.tokens["admin"].encode(), b"klazy_" + chance.randbytes(16).hex().encode()
+        )
         return wrong
     if kind == 2:  # a huge one
         return make_head(served, 10**12) + b"x" * 1000
     if kind == 3:  # chunks without an end
         head = make_head(served, 0).replace(b"Content-Length: 0", b"Transfer-Encoding: chunked")
-        return head + b"2000\r\n" + b" " * 0x2000 + b"\r\n" + b"7000\r\n" + b" " * 0x7000 + b"\r\n"
+        return (
+            head + b"2000\r\n" + b" " * 0x2000 + b"\r\n" + b"7000\r\n" + b" " * 0x7000 + b"\r\n"
+        )
     return chance.randbytes(chance.randrange(1, 400))  # noise

@@ -78,7 +78,12 @@ def test_the_system_fails_at_calls_of_a_sweep(kind, tmp_path, faults):
     assert tried >= 4
     assert (failed > 0) == (kind != "short writes")
     what = f"calls of the system that fail ({kind}), in sweeps"
-    record(f"faults-sweep-{kind.split()[0]}", what, tried, "a second sweep has every run once, and right")
+    record(
+        f"faults-sweep-{kind.split()[0]}",
+        what,
+        tried,
+        "a second sweep has every run once, and right",
+    )
 
 
 def test_two_sweeps_share_a_folder_while_either_is_killed(tmp_path):
@@ -127,4 +132,9 @@ def test_dask_workers_are_lost_and_others_come(tmp_path):
             assert found, "the sweep waits for ever"
     assert (found[0].runs, found[0].failed) == (480, 0)
     assert_whole(out, of)
-    record("lost-workers", "dask workers killed while they play", lost, "every run was there once, and right")
+    record(
+        "lost-workers",
+        "dask workers killed while they play",
+        lost,
+        "every run was there once, and right",
+    )

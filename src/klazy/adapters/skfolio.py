@@ -113,10 +113,16 @@ class OnlineLearner(BaseOptimization):
         movement = TVMovement(2.0 * float(np.mean(self.transaction_costs)))
         if restart:
             domain = Simplex(rows.shape[1])
-            self.learner_: Any = make_learner(self.learner or ensemble_auto, domain, movement, "learner")
+            self.learner_: Any = make_learner(
+                self.learner or ensemble_auto, domain, movement, "learner"
+            )
             self.state_: Any = self.learner_.init()
         trace = run(
-            self.learner_, LogWealthCosts(rows), movement=movement, state=self.state_, record="totals"
+            self.learner_,
+            LogWealthCosts(rows),
+            movement=movement,
+            state=self.state_,
+            record="totals",
         )
         self.state_ = trace.state
         self.weights_ = np.array(self.state_.x)

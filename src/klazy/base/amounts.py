@@ -81,7 +81,10 @@ def format_column(values: Sequence[float | None]) -> list[str]:
     places = max(0, DIGITS - 1 - tens) if len(sizes) else 0
     while places < most and _count_distinct(scaled, places) < _count_distinct(scaled, most):
         places += 1
-    return ["" if value is None else f"{value / factor:.{places}f} {letter}".strip() for value in values]
+    return [
+        "" if value is None else f"{value / factor:.{places}f} {letter}".strip()
+        for value in values
+    ]
 
 
 def _count_distinct(values: np.ndarray, places: int) -> int:

@@ -6,7 +6,9 @@ from typing import Any
 SEPARATORS = (",", ";", "\t", "|")
 MISSING = ("", "NA", "N/A", "NaN", "nan", "null", "None")
 TIMES = ("time", "date", "datetime", "timestamp")  # names of columns that hold time stamps
-INDEX = "index"  # the name given to a first column without one, which is how pandas writes its index
+INDEX = (
+    "index"  # the name given to a first column without one, which is how pandas writes its index
+)
 _NAMELESS = ("", "Unnamed: 0")
 
 

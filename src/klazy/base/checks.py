@@ -61,9 +61,13 @@ def real_array(values: ArrayLike, name: str, *, limit: float = LARGEST) -> Array
     except ValueError:
         raise InvalidInput(f"The rows of {name} must have equal length.") from None
     if array.dtype.kind not in "fiu":
-        raise InvalidInput(f"{name} must contain real numbers, got an array of dtype {array.dtype}.")
+        raise InvalidInput(
+            f"{name} must contain real numbers, got an array of dtype {array.dtype}."
+        )
     if array.dtype != np.float64 or not array.flags.c_contiguous:
-        with np.errstate(over="ignore"):  # A long double beyond float64 becomes inf, which is found below.
+        with np.errstate(
+            over="ignore"
+        ):  # A long double beyond float64 becomes inf, which is found below.
             array = np.array(array, dtype=np.float64, order="C")
     if limit < math.inf and not is_within(array, limit):
         raise _reject_entry(array, name, limit)
@@ -78,7 +82,9 @@ def _reject_entry(array: Array, name: str, limit: float) -> InvalidInput:
     value = array[where]
     if np.isfinite(value):
         return InvalidInput(f"{entry} must be within +-{limit:g}, got {value}. Use larger units.")
-    return InvalidInput(f"{entry} must be a finite number, got {value}. Remove or fill NaN and inf.")
+    return InvalidInput(
+        f"{entry} must be a finite number, got {value}. Remove or fill NaN and inf."
+    )
 
 
 def hides_entries(values: Any) -> bool:
@@ -103,7 +109,9 @@ def is_within(array: Array, limit: float) -> bool:
     return bool((np.abs(array) <= limit).all())
 
 
-def vector(values: ArrayLike, name: str, dim: int | None = None, *, limit: float = LARGEST) -> Array:
+def vector(
+    values: ArrayLike, name: str, dim: int | None = None, *, limit: float = LARGEST
+) -> Array:
     """Return an array of shape ``(dim,)``; of any positive length if ``dim`` is None."""
     array = real_array(values, name, limit=limit)
     if array.ndim != 1 or array.size == 0 or (dim is not None and array.size != dim):
@@ -113,14 +121,21 @@ def vector(values: ArrayLike, name: str, dim: int | None = None, *, limit: float
 
 
 def rows(
-    values: ArrayLike, name: str, dim: int | None = None, T: int | None = None, *, limit: float = LARGEST
+    values: ArrayLike,
+    name: str,
+    dim: int | None = None,
+    T: int | None = None,
+    *,
+    limit: float = LARGEST,
 ) -> Array:
     """Return an array of shape ``(T, dim)``, one row per round."""
     array = real_array(values, name, limit=limit)
     is_table = array.ndim == 2 and array.size > 0
     if not is_table or T not in (None, len(array)) or dim not in (None, array.shape[1]):
         wanted = f"({T or 'T'}, {dim or 'd'})"
-        raise InvalidInput(f"{name} must have shape {wanted}, one row per round, got {array.shape}.")
+        raise InvalidInput(
+            f"{name} must have shape {wanted}, one row per round, got {array.shape}."
+        )
     return array
 
 
@@ -140,7 +155,9 @@ def number(value: Any, name: str, *, limit: float = LARGEST) -> float:
         raise InvalidInput(f"{name} must be a finite number, got {_format(value)}.")
     result = float(value)
     if not -limit <= result <= limit:
-        raise InvalidInput(f"{name} must be within +-{limit:g}, got {_format(value)}. Use larger units.")
+        raise InvalidInput(
+            f"{name} must be within +-{limit:g}, got {_format(value)}. Use larger units."
+        )
     return result
 
 
@@ -158,7 +175,9 @@ def positive(value: Any, name: str, remedy: str = "", *, limit: float = LARGEST)
     if result <= 0:
         raise InvalidInput(f"{name} must be above 0, got {value}. {remedy}".rstrip())
     if result < SMALLEST:
-        raise InvalidInput(f"{name} must be at least {SMALLEST:g}, got {value}. Use smaller units.")
+        raise InvalidInput(
+            f"{name} must be at least {SMALLEST:g}, got {value}. Use smaller units."
+        )
     return result
 
 
@@ -174,7 +193,9 @@ def integer(value: Any, name: str, remedy: str = "", *, least: int = 1) -> int:
     """Return an integer; 3.0 counts as 3, 2.5 is rejected."""
     result = number(value, name)
     if result < least or result != int(result):
-        raise InvalidInput(f"{name} must be an integer of at least {least}, got {value}. {remedy}".rstrip())
+        raise InvalidInput(
+            f"{name} must be an integer of at least {least}, got {value}. {remedy}".rstrip()
+        )
     return int(result)
 
 
@@ -210,7 +231,9 @@ def seeded(seed: Any) -> "np.random.Generator":  # quoted: numpy.random loads sl
     try:
         return np.random.default_rng(seed)
     except (TypeError, ValueError):
-        raise InvalidInput(f"seed must be what numpy.random.default_rng accepts, got {seed!r}.") from None
+        raise InvalidInput(
+            f"seed must be what numpy.random.default_rng accepts, got {seed!r}."
+        ) from None
 
 
 def instance(value: Any, name: str, kind: type[Kind], wanted: str, remedy: str = "") -> Kind:
@@ -238,6 +261,8 @@ def one_of(value: str, name: str, allowed: tuple[str, ...]) -> str:
 
 def freeze(array: Array) -> Array:
     """Return a read-only copy, for arrays that belong to a configuration."""
-    copy = array + 0.0  # Adding zero turns -0.0 into 0.0, so that equal configurations read the same.
+    copy = (
+        array + 0.0
+    )  # Adding zero turns -0.0 into 0.0, so that equal configurations read the same.
     copy.setflags(write=False)
     return copy

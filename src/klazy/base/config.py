@@ -60,7 +60,9 @@ class Config:
             object.__setattr__(self, name, value)
 
     def __setattr__(self, name: str, value: object) -> NoReturn:
-        raise AttributeError(f"{name} cannot be changed. Make a new object with replace({name}={value!r}).")
+        raise AttributeError(
+            f"{name} cannot be changed. Make a new object with replace({name}={value!r})."
+        )
 
     def _arguments(self) -> dict[str, Any]:
         return {name: getattr(self, name) for name in _defaults(type(self))}
@@ -125,7 +127,9 @@ class Config:
     def _repr_html_(self) -> str:
         """Return a card for notebooks: every argument, those at their default fainter."""
         parts = load_macros()
-        return parts.card(type(self).__name__, parts.faint(_summary(type(self))), self._shown(_table(self)))
+        return parts.card(
+            type(self).__name__, parts.faint(_summary(type(self))), self._shown(_table(self))
+        )
 
     def _shown(self, arguments: str) -> str:
         """Return the card's content, given the table of the arguments."""
@@ -186,7 +190,9 @@ class Config:
         GD(domain=Simplex(dim=3), sigma=Constant(s=2.0))
         """
         if not isinstance(data, dict):
-            raise TypeError(f"data must be a dict, as to_dict returns it, got {type(data).__name__}.")
+            raise TypeError(
+                f"data must be a dict, as to_dict returns it, got {type(data).__name__}."
+            )
         check_depth(data)
         return _build(cls, data)
 
@@ -276,15 +282,21 @@ def _cell(name: str, value: Any) -> str:
 
 def _members(configs: tuple[Config, ...]) -> str:
     """Write the arguments that configurations share, and a row for each with the others."""
-    given = [{name: _text(value) for name, value in config._arguments().items()} for config in configs]
+    given = [
+        {name: _text(value) for name, value in config._arguments().items()} for config in configs
+    ]
     names = list(dict.fromkeys(chain.from_iterable(given)))
     common = []
     if len(given) > 1:
-        common = [name for name in names if len({arguments.get(name) for arguments in given}) == 1]
+        common = [
+            name for name in names if len({arguments.get(name) for arguments in given}) == 1
+        ]
     rows = []
     for i, (config, arguments) in enumerate(zip(configs, given, strict=True)):
         texts = {name: arguments.get(name, "") for name in names if name not in common}
-        short = {name: shorten(text, _CARD_WIDTH, placeholder=" ...") for name, text in texts.items()}
+        short = {
+            name: shorten(text, _CARD_WIDTH, placeholder=" ...") for name, text in texts.items()
+        }
         rows.append({"": i, "class": type(config).__name__} | short)
     parts = load_macros()
     table = parts.table(rows)

@@ -43,9 +43,13 @@ class MissingPackage(ImportError):
     """Raised when a package of an extra is not installed; the message says how to install it."""
 
 
-def make_missing(owner: str, package: str | None, extra: str, *, verb: str = "needs") -> MissingPackage:
+def make_missing(
+    owner: str, package: str | None, extra: str, *, verb: str = "needs"
+) -> MissingPackage:
     """Make the error for a missing package, with the command that installs it."""
-    return MissingPackage(f"{owner} {verb} {package}, which is not installed. Run: {advise_install(extra)}")
+    return MissingPackage(
+        f"{owner} {verb} {package}, which is not installed. Run: {advise_install(extra)}"
+    )
 
 
 @contextmanager

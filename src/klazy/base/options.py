@@ -76,7 +76,9 @@ def explain_arguments(function: Callable[P, R]) -> Callable[P, R]:
     return call
 
 
-def _find_unknown(function: Callable[..., Any], args: tuple[Any, ...], options: dict[str, Any]) -> str | None:
+def _find_unknown(
+    function: Callable[..., Any], args: tuple[Any, ...], options: dict[str, Any]
+) -> str | None:
     """Return a message about the first keyword that a function does not have, or None."""
     parameters = signature(function).parameters.values()
     if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):

@@ -43,4 +43,6 @@ def find_own(name: str) -> Any:
         found = getattr(sys.modules[module], attribute)
         return found() if callable(found) else found
     except Exception as failed:
-        raise InvalidInput(f"{name} cannot be made: {type(failed).__name__}: {failed}.") from failed
+        raise InvalidInput(
+            f"{name} cannot be made: {type(failed).__name__}: {failed}."
+        ) from failed

@@ -47,7 +47,9 @@ class Workers:
     map_unordered: Callable[[Callable[[Any], Any], Sequence[Any]], Iterator[Any]]
 
 
-def map_threads(function: Callable[[Any], Any], items: Iterable[Any], count: int = 1) -> list[Any]:
+def map_threads(
+    function: Callable[[Any], Any], items: Iterable[Any], count: int = 1
+) -> list[Any]:
     """Call a function with each item, ``count`` at a time in threads of this process; return the answers in order.
 
     Ctrl-C waits for no call, and nor does the end of the process: compiled code cannot be interrupted. Calls that have begun
@@ -100,7 +102,9 @@ def open_workers(
         one_of(backend, "backend", BACKENDS)
     if backend == "local" and address is not None:
         others = ", ".join(BACKENDS[1:])
-        raise InvalidInput(f"Local processes have no address, got {address!r}. Other backends are {others}.")
+        raise InvalidInput(
+            f"Local processes have no address, got {address!r}. Other backends are {others}."
+        )
     try:
         connected = _connect(backend, address)
     except ImportError as missing:
@@ -154,10 +158,14 @@ def _begin_work(driver: int, path: list[str]) -> None:
 def _advise(backend: str) -> str:
     """Return the command that installs what a backend needs."""
     packages = {"ray": "ray", "spark": "joblibspark pyspark"}
-    return f"pip install {packages[backend]}" if backend in packages else advise_install("cluster")
+    return (
+        f"pip install {packages[backend]}" if backend in packages else advise_install("cluster")
+    )
 
 
-def _map_by_joblib(wave: int | None, function: Callable[[Any], Any], items: Sequence[Any]) -> Iterator[Any]:
+def _map_by_joblib(
+    wave: int | None, function: Callable[[Any], Any], items: Sequence[Any]
+) -> Iterator[Any]:
     from joblib import Parallel, delayed
     from joblib.externals.loky import get_reusable_executor
     from joblib.externals.loky.process_executor import BrokenProcessPool
@@ -192,12 +200,16 @@ def _connect_dask(address: str | None) -> Any:
         client.wait_for_workers(1, timeout=_SECONDS)
     except TimeoutError as none:
         client.close()
-        message = f"The dask scheduler at {address} had no worker for {_SECONDS} seconds. Start one."
+        message = (
+            f"The dask scheduler at {address} had no worker for {_SECONDS} seconds. Start one."
+        )
         raise InvalidInput(message) from none
     return client
 
 
-def _map_on_dask(client: Any, function: Callable[[Any], Any], items: Sequence[Any]) -> Iterator[Any]:
+def _map_on_dask(
+    client: Any, function: Callable[[Any], Any], items: Sequence[Any]
+) -> Iterator[Any]:
     """Call dask itself: joblib's backend waits forever for a call that ends its worker, and ignores a single worker."""
     from dask.distributed import KilledWorker, as_completed
 

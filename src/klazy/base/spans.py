@@ -37,7 +37,9 @@ def parse_span(text: str, name: str = "span") -> float:
         except ValueError:
             seconds = 0.0
     if not 0.0 < seconds < float("inf"):
-        raise InvalidInput(f"{name} must be a length of time above zero, got {text}. Write 60s, 5m or 14d.")
+        raise InvalidInput(
+            f"{name} must be a length of time above zero, got {text}. Write 60s, 5m or 14d."
+        )
     return seconds
 
 

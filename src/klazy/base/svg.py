@@ -44,7 +44,9 @@ def draw_sparkline(curves: dict[str, Array], label: str = "", from_zero: bool = 
     plot = Plot(curves, from_zero)
     if not np.isfinite(plot.zero):
         return ""
-    return load_macros().sparkline(plot, label or f"{', '.join(curves)} over {T} rounds", not label)
+    return load_macros().sparkline(
+        plot, label or f"{', '.join(curves)} over {T} rounds", not label
+    )
 
 
 def draw_outline(around: Array, mark: Array) -> str:
@@ -54,7 +56,9 @@ def draw_outline(around: Array, mark: Array) -> str:
     width, height = scale * np.ptp(around, axis=0)
     x, y = scale * (around - corner).T
     dot_x, dot_y = scale * (mark - corner)
-    return load_macros().outline(width, height, _format_points(x, height - y), dot_x, height - dot_y)
+    return load_macros().outline(
+        width, height, _format_points(x, height - y), dot_x, height - dot_y
+    )
 
 
 def _format_points(x: Array, y: Array) -> str:

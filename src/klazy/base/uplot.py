@@ -25,7 +25,9 @@ class Curve(NamedTuple):
     style: str = "line"
 
 
-def make_curves(names: Sequence[str], values: Array, style: str, label: str = "{}") -> list[Curve]:
+def make_curves(
+    names: Sequence[str], values: Array, style: str, label: str = "{}"
+) -> list[Curve]:
     """Make a curve of each column of values; of many columns the smallest are added up."""
     columns = list(zip(names, values.T, strict=True))
     if len(columns) > MOST_CURVES:
@@ -33,7 +35,9 @@ def make_curves(names: Sequence[str], values: Array, style: str, label: str = "{
         others = columns[MOST_CURVES - 1 :]
         together = np.sum([column for _, column in others], axis=0)
         columns = [*columns[: MOST_CURVES - 1], (f"the other {len(others)} together", together)]
-    curves = [Curve(label.format(name), each, f"c{i}", style) for i, (name, each) in enumerate(columns)]
+    curves = [
+        Curve(label.format(name), each, f"c{i}", style) for i, (name, each) in enumerate(columns)
+    ]
     # One demand is grey, because one decision next to it has the colour.
     return [curves[0]._replace(color="faint")] if style == "pale" and len(curves) == 1 else curves
 
@@ -43,7 +47,9 @@ def make_chart(
 ) -> dict[str, Any]:
     """Make a chart of curves over ``x``; ``about`` has what else the script knows, such as unit, bands and levels."""
     at = thin([curve.values for curve in curves], most)
-    ends = [f"{curve.name} {format_number(float(curve.values[-1]), 4)}" for curve in curves if len(at)]
+    ends = [
+        f"{curve.name} {format_number(float(curve.values[-1]), 4)}" for curve in curves if len(at)
+    ]
     series = [curve._asdict() | {"y": round_digits(curve.values[at])} for curve in curves]
     for line in series:
         del line["values"]
@@ -60,7 +66,11 @@ def make_levels(lower: Array, upper: Array) -> list[dict[str, Any]]:
     [{'name': 'lower limit', 'value': 0.0}]
     """
     ends = {"lower limit": lower, "upper limit": upper}
-    return [{"name": name, "value": float(end[0])} for name, end in ends.items() if (end == end[0]).all()]
+    return [
+        {"name": name, "value": float(end[0])}
+        for name, end in ends.items()
+        if (end == end[0]).all()
+    ]
 
 
 def thin(curves: Sequence[Array], most: int = PLACES) -> Any:
@@ -90,4 +100,6 @@ def round_digits(values: Array, digits: int = CHART_DIGITS) -> list[float | None
     finite = np.isfinite(values)
     largest = float(np.abs(values[finite]).max(initial=0.0)) or 1.0
     rounded = np.round(values, digits - 1 - int(np.floor(np.log10(largest))))
-    return [value if known else None for value, known in zip(rounded.tolist(), finite, strict=True)]
+    return [
+        value if known else None for value, known in zip(rounded.tolist(), finite, strict=True)
+    ]

@@ -9,7 +9,18 @@ from typer.core import TyperGroup
 import klazy
 from klazy.base.options import write_as_flags
 from klazy.base.own import OWN_MODULES, import_own_modules
-from klazy.cli import agents, arena, configfile, doctor, live, replay, reproduce, serve, sweep, warm
+from klazy.cli import (
+    agents,
+    arena,
+    configfile,
+    doctor,
+    live,
+    replay,
+    reproduce,
+    serve,
+    sweep,
+    warm,
+)
 
 # Every command with its summary, in the order and under the headings of the help.
 GROUPS: dict[str, dict[str, tuple[Any, str]]] = {
@@ -30,10 +41,16 @@ GROUPS: dict[str, dict[str, tuple[Any, str]]] = {
     },
     "Run studies": {
         "sweep": (sweep.app, "Run a study of many runs, here or on a cluster."),
-        "list": (reproduce.list_parts, "List the parts of the reproduction, and learners of other packages."),
+        "list": (
+            reproduce.list_parts,
+            "List the parts of the reproduction, and learners of other packages.",
+        ),
     },
     "Look after this installation": {
-        "doctor": (doctor.doctor, "Show what is installed, what is missing, and where kernels are stored."),
+        "doctor": (
+            doctor.doctor,
+            "Show what is installed, what is missing, and where kernels are stored.",
+        ),
         "warm": (warm.warm, "Compile kernels ahead of time."),
     },
 }
@@ -44,9 +61,7 @@ EXAMPLES = (
     "klazy arena --quick",
     "klazy reproduce --quick",
 )
-IMPORT = (
-    "Modules of your own, separated by commas, whose classes agents and files may name; their code is run."
-)
+IMPORT = "Modules of your own, separated by commas, whose classes agents and files may name; their code is run."
 
 
 class _Grouped(TyperGroup):
@@ -61,7 +76,9 @@ class _Grouped(TyperGroup):
             for example in EXAMPLES:
                 formatter.write(f"  {example}\n")
         formatter.write_paragraph()
-        formatter.write_text("`klazy COMMAND --help` explains a command, with examples of its own.")
+        formatter.write_text(
+            "`klazy COMMAND --help` explains a command, with examples of its own."
+        )
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """Write nothing: the commands are listed before the options."""
@@ -92,7 +109,10 @@ def _print_version(wanted: bool) -> None:
 def main(
     context: typer.Context,
     version: Annotated[
-        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
+        bool,
+        typer.Option(
+            "--version", callback=_print_version, is_eager=True, help="Print the version."
+        ),
     ] = False,
     own_modules: Annotated[
         str, typer.Option("--import", help=IMPORT, envvar=OWN_MODULES, show_default=False)

@@ -14,7 +14,9 @@ from klazy.cli.terminal import Json, flag, option, print_rows, print_table, say
 from klazy.live.inspection import Checked, check_store, read_history, summarize
 from klazy.live.store import open_store
 
-File = Annotated[str, typer.Argument(help="An SQLite file, or a postgresql:// URL.", metavar="STORE")]
+File = Annotated[
+    str, typer.Argument(help="An SQLite file, or a postgresql:// URL.", metavar="STORE")
+]
 # What tables show, under these headings.
 AGENT_COLUMNS = ("name", "learner", "rounds", "last", "hitting", "switching", "frozen")
 HEADINGS = {"hitting": "operating cost", "switching": "switching cost"}
@@ -33,14 +35,18 @@ def agents(store: File, as_json: Json = False) -> None:
     with open_store(store, read_only=True) as opened:
         found = [summarize(opened, agent) for agent in opened.list_agents()]
     if not as_json:
-        found = [{HEADINGS.get(name, name): agent[name] for name in AGENT_COLUMNS} for agent in found]
+        found = [
+            {HEADINGS.get(name, name): agent[name] for name in AGENT_COLUMNS} for agent in found
+        ]
     print_rows(found, as_json, "No agents yet.")
 
 
 def history(
     store: File,
     name: Name,
-    last: Annotated[int | None, option("Show only this many of the latest rounds.", "all", min=1)] = None,
+    last: Annotated[
+        int | None, option("Show only this many of the latest rounds.", "all", min=1)
+    ] = None,
     as_json: Annotated[bool, flag("--json", "Print one JSON object per round.")] = False,
     as_csv: Annotated[bool, flag("--csv", "Print CSV, with a column per coordinate.")] = False,
     plot: Annotated[Path | None, option("Plot decisions and costs to this file.")] = None,
@@ -58,7 +64,9 @@ def history(
     with open_store(store, read_only=True) as opened:
         agent = opened.find_agent(name)
         if agent is None:
-            raise InvalidInput(f"No agent named {name!r}. `klazy agents {store}` lists the existing ones.")
+            raise InvalidInput(
+                f"No agent named {name!r}. `klazy agents {store}` lists the existing ones."
+            )
         frame = read_history(opened, agent, last)
     about = json.loads(agent.configuration)
     columns = about.get("columns")
@@ -105,7 +113,10 @@ def _spread(frame: Any, columns: list[str] | None, names: list[str] | None) -> A
         width = frame[name].list.len().max() or 0
         if ends is None:
             ends = [str(i + 1) for i in range(width)]
-        parts = [pl.col(name).list.get(i, null_on_oob=True).alias(f"{name}_{ends[i]}") for i in range(width)]
+        parts = [
+            pl.col(name).list.get(i, null_on_oob=True).alias(f"{name}_{ends[i]}")
+            for i in range(width)
+        ]
         frame = frame.with_columns(parts).drop(name)
     return frame
 
@@ -120,7 +131,9 @@ def _draw(frame: Any, file: Path, names: list[str] | None) -> None:
     try:
         figure.savefig(file)
     except ValueError as failed:
-        raise InvalidInput(f"--plot cannot write {file}. Use a name that ends in .png.") from failed
+        raise InvalidInput(
+            f"--plot cannot write {file}. Use a name that ends in .png."
+        ) from failed
 
 
 def check(store: File, as_json: Json = False) -> None:
@@ -133,7 +146,10 @@ def check(store: File, as_json: Json = False) -> None:
       klazy check decisions.db
     """  # fmt: skip
     found = []
-    with open_store(store, read_only=True) as opened, show_progress("checking") as report_progress:
+    with (
+        open_store(store, read_only=True) as opened,
+        show_progress("checking") as report_progress,
+    ):
         for checked in check_store(opened):
             found.append(checked)
             report_progress(None, checked.name)
@@ -150,7 +166,11 @@ def check(store: File, as_json: Json = False) -> None:
 
 def _describe(checked: Checked) -> str:
     if not checked.name:
-        return "The store is intact." if checked.fault is None else f"The store is damaged: {checked.fault}."
+        return (
+            "The store is intact."
+            if checked.fault is None
+            else f"The store is damaged: {checked.fault}."
+        )
     if checked.fault is not None:
         return f"{checked.name}: {checked.fault.rstrip('.')}."
     words = f"{checked.name}: {checked.rounds} rounds, identical bit for bit"

@@ -42,23 +42,33 @@ def arena() -> None:
 
 @app.command("play", cls=Unnamed)
 def play_arena(
-    quick: Annotated[bool, flag("--quick", "Play fewer and shorter games, in about a minute.")] = False,
+    quick: Annotated[
+        bool, flag("--quick", "Play fewer and shorter games, in about a minute.")
+    ] = False,
     fresh: Annotated[
-        int | None, option("Draw new synthetic games from this seed on.", min=FRESH, max=2**32 - 2)
+        int | None,
+        option("Draw new synthetic games from this seed on.", min=FRESH, max=2**32 - 2),
     ] = None,
     learner: Annotated[
-        list[str] | None, option("Add a learner: a name of `klazy list`, or module:Class with --trust.")
+        list[str] | None,
+        option("Add a learner: a name of `klazy list`, or module:Class with --trust."),
     ] = None,
     trust: Trust = False,
-    only: Annotated[list[str] | None, option("Play this family of games; repeatable.", "all")] = None,
+    only: Annotated[
+        list[str] | None, option("Play this family of games; repeatable.", "all")
+    ] = None,
     every: Annotated[int, option("Play each so many-th game alone.", "all of them", min=1)] = 1,
     suite: Annotated[
-        str | None, option("Play this version of the suite: 1 has fewer games and contenders.", "newest")
+        str | None,
+        option("Play this version of the suite: 1 has fewer games and contenders.", "newest"),
     ] = None,
     submit: Annotated[
-        Path | None, option("Write a results file here: of your learners, or of all if you add none.")
+        Path | None,
+        option("Write a results file here: of your learners, or of all if you add none."),
     ] = None,
-    out: Annotated[Path, option("Folder for results and the page arena.html.", True)] = ARENA_FOLDER,
+    out: Annotated[
+        Path, option("Folder for results and the page arena.html.", True)
+    ] = ARENA_FOLDER,
     jobs: Jobs = None,
     as_json: Json = False,
 ) -> None:
@@ -76,7 +86,13 @@ def play_arena(
     """  # fmt: skip
     from klazy.show.style import make_pdf
     from klazy.studies.arena import SUITE_VERSION, play_suite
-    from klazy.studies.arena.page import ARENA_FIGURES, describe_ranking, list_tables, make_arena_page, warn
+    from klazy.studies.arena.page import (
+        ARENA_FIGURES,
+        describe_ranking,
+        list_tables,
+        make_arena_page,
+        warn,
+    )
     from klazy.studies.arena.submission import make_submission
     from klazy.studies.arena.table import shorten_ranking
     from klazy.studies.contenders import import_own
@@ -126,7 +142,9 @@ def play_arena(
 def verify_results(
     file: Annotated[Path, typer.Argument(help="A file of `klazy arena --submit`.")],
     sample: Annotated[int, option("How many of its games to play again.", True, min=1)] = SAMPLE,
-    draw: Annotated[int | None, option("The seed that the games are drawn with.", "a new one", min=0)] = None,
+    draw: Annotated[
+        int | None, option("The seed that the games are drawn with.", "a new one", min=0)
+    ] = None,
     trust: Trust = False,
     jobs: Jobs = None,
     as_json: Json = False,
@@ -156,7 +174,11 @@ def verify_results(
             progress=lambda done, total: report_progress(done / total, f"{done} of {total}"),
         )
     if as_json:
-        told = {"draw": chosen, "games": [game.name for game in games], "differences": differences}
+        told = {
+            "draw": chosen,
+            "games": [game.name for game in games],
+            "differences": differences,
+        }
         print(json.dumps(told))
     else:
         share = f"{len(claimed.games)} of the {len(claimed.list_suite())} games"

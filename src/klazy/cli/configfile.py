@@ -64,19 +64,27 @@ def read_options(command: Any, table: Mapping[str, Any], place: str) -> dict[str
         name = key.replace("_", "-")
         if name not in known:
             near = get_close_matches(name, known, 1)
-            remedy = f"Did you mean {near[0]}?" if near else f"Options are {', '.join(sorted(known))}."
+            remedy = (
+                f"Did you mean {near[0]}?" if near else f"Options are {', '.join(sorted(known))}."
+            )
             raise InvalidInput(f"{place} has no option {key}. {remedy}")
         parameter = known[name]
         if isinstance(value, list) and not parameter.multiple:
             raise InvalidInput(f"{place}: {key} takes one value, got {value}.")
-        if parameter.nargs == 1 and getattr(parameter, "multiple", False) and not isinstance(value, list):
+        if (
+            parameter.nargs == 1
+            and getattr(parameter, "multiple", False)
+            and not isinstance(value, list)
+        ):
             value = [value]
         found[parameter.name] = value
     for name, parameter in known.items():
         variable = f"KLAZY_{command.name}_{name}".replace("-", "_").upper()
         value = os.environ.get(variable)
         if value is not None:
-            found[parameter.name] = value.splitlines() if getattr(parameter, "multiple", False) else value
+            found[parameter.name] = (
+                value.splitlines() if getattr(parameter, "multiple", False) else value
+            )
     return found
 
 

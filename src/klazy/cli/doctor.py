@@ -23,7 +23,9 @@ NOT_FOR_USERS = ("dev", "docs", "release")
 
 
 def doctor(
-    clear_cache: Annotated[bool, flag("--clear-cache", "First delete all compiled kernels.")] = False,
+    clear_cache: Annotated[
+        bool, flag("--clear-cache", "First delete all compiled kernels.")
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Check the installation, this machine and the cache of compiled kernels.
@@ -96,16 +98,22 @@ def _examine_packages() -> tuple[list[str], dict[str, dict[str, Any]]]:
     for requirement in map(Requirement, lines):
         found = re.search('extra == "(.+?)"', str(requirement.marker))
         extra = found[1] if found else None
-        if requirement.marker is not None and not requirement.marker.evaluate({"extra": extra or ""}):
+        if requirement.marker is not None and not requirement.marker.evaluate(
+            {"extra": extra or ""}
+        ):
             continue
         installed = _find_version(requirement.name)
-        fits = installed is not None and requirement.specifier.contains(installed, prereleases=True)
+        fits = installed is not None and requirement.specifier.contains(
+            installed, prereleases=True
+        )
         problem = f"{requirement.name}{requirement.specifier}, found {installed or 'none'}"
         if extra is None and not fits:
             needed.append(problem)
         if extra is None or extra in NOT_FOR_USERS:
             continue
-        about = extras.setdefault(extra, {"missing": [], "wrong": [], "install": advise_install(extra)})
+        about = extras.setdefault(
+            extra, {"missing": [], "wrong": [], "install": advise_install(extra)}
+        )
         if installed is None:
             about["missing"].append(requirement.name)
         elif not fits:
@@ -134,7 +142,13 @@ def _list_gpus() -> list[dict[str, Any]]:
 
 def _examine_cache() -> dict[str, Any]:
     """Return where kernels are stored, how many, and what prevents storing more."""
-    found: dict[str, Any] = {"folder": None, "obstacle": None, "kernels": 0, "current": 0, "bytes": 0}
+    found: dict[str, Any] = {
+        "folder": None,
+        "obstacle": None,
+        "kernels": 0,
+        "current": 0,
+        "bytes": 0,
+    }
     try:
         from klazy.kernels import binding
     except ImportError as failed:
@@ -166,7 +180,9 @@ def _print(found: dict[str, Any]) -> None:
     for gpu in found["gpus"]:
         memory = "" if gpu["memory_mib"] is None else f" ({gpu['memory_mib']} MiB)"
         gpus.append(gpu["name"] + memory)
-    say(f"{machine['system']} on {machine['processor']}, {cores}; GPU: {', '.join(gpus) or 'none found'}\n")
+    say(
+        f"{machine['system']} on {machine['processor']}, {cores}; GPU: {', '.join(gpus) or 'none found'}\n"
+    )
     if found["extras"]:
         print_table([_make_row(name, about) for name, about in found["extras"].items()])
         print()
@@ -174,7 +190,9 @@ def _print(found: dict[str, Any]) -> None:
     if cache["folder"] is not None:
         say(f"Compiled kernels: {cache['folder']}")
         size = f"{cache['bytes'] / 1e6:.1f} MB"
-        say(f"{cache['kernels']} kept, {size}; {cache['current']} of them are of this version of klazy.")
+        say(
+            f"{cache['kernels']} kept, {size}; {cache['current']} of them are of this version of klazy."
+        )
     print()
     for problem in found["problems"]:
         say(f"Wrong: {problem}.")
@@ -185,4 +203,8 @@ def _print(found: dict[str, Any]) -> None:
 def _make_row(name: str, about: dict[str, Any]) -> dict[str, str]:
     if not about["missing"]:
         return {"extra": name, "state": "installed", "add": ""}
-    return {"extra": name, "state": f"without {', '.join(about['missing'])}", "add": about["install"]}
+    return {
+        "extra": name,
+        "state": f"without {', '.join(about['missing'])}",
+        "add": about["install"],
+    }

@@ -14,30 +14,43 @@ if TYPE_CHECKING:
 
 Text = str | None
 FEED_OPTIONS: dict[str, Any] = {
-    "prometheus": Annotated[Text, option("The address of a Prometheus server to read rows from.")],
+    "prometheus": Annotated[
+        Text, option("The address of a Prometheus server to read rows from.")
+    ],
     "query": Annotated[
-        list[str] | None, option("PromQL; several, each as NAME=QUERY, are columns. May be repeated.")
+        list[str] | None,
+        option("PromQL; several, each as NAME=QUERY, are columns. May be repeated."),
     ],
     "label": Annotated[Text, option("The label whose values are the columns.")],
     "source": Annotated[Text, option("A source of another package, as NAME:TEXT.")],
-    "since": Annotated[Text, option("Where to begin: a length of time, such as 14d, or an ISO date.")],
+    "since": Annotated[
+        Text, option("Where to begin: a length of time, such as 14d, or an ISO date.")
+    ],
     "step": Annotated[Text, option("The time between two rows, such as 60s.")],
     "settle": Annotated[
         Text, option("The time until a row is complete.", "a quarter of the step, at most 5s")
     ],
     "prometheus_user": Annotated[
-        Text, option("User and password for Prometheus, as USER:PASSWORD.", envvar="KLAZY_PROMETHEUS_USER")
+        Text,
+        option(
+            "User and password for Prometheus, as USER:PASSWORD.", envvar="KLAZY_PROMETHEUS_USER"
+        ),
     ],
     "prometheus_token": Annotated[
         Text, option("A bearer token for Prometheus.", envvar="KLAZY_PROMETHEUS_TOKEN")
     ],
     "prometheus_ca": Annotated[
-        Text, option("A file with the certificates to trust.", "the system's", envvar="KLAZY_PROMETHEUS_CA")
+        Text,
+        option(
+            "A file with the certificates to trust.", "the system's", envvar="KLAZY_PROMETHEUS_CA"
+        ),
     ],
     "prometheus_cert": Annotated[
         Text, option("A file with your own certificate.", envvar="KLAZY_PROMETHEUS_CERT")
     ],
-    "prometheus_key": Annotated[Text, option("The file with its key.", envvar="KLAZY_PROMETHEUS_KEY")],
+    "prometheus_key": Annotated[
+        Text, option("The file with its key.", envvar="KLAZY_PROMETHEUS_KEY")
+    ],
 }
 # Without --step, rows of a source are a minute apart.
 STEP_SECONDS = 60.0
@@ -79,7 +92,9 @@ def open_feed(given: Mapping[str, Any], step: float, columns: Sequence[str] = ()
     if url is None:
         return Feed(open_installed_source(installed or "", step), step, settle or 0.0)
     if not given["query"]:
-        raise InvalidInput("--prometheus needs a query. Write --query 'sum(rate(http_requests_total[1m]))'.")
+        raise InvalidInput(
+            "--prometheus needs a query. Write --query 'sum(rate(http_requests_total[1m]))'."
+        )
     user = None
     if given["prometheus_user"] is not None:
         name, _, password = given["prometheus_user"].partition(":")
@@ -100,7 +115,9 @@ def open_feed(given: Mapping[str, Any], step: float, columns: Sequence[str] = ()
         source.names = list(columns)
     unknown = sorted(set(source.names) - set(columns))
     if columns and unknown:
-        raise InvalidInput(f"The agent has the columns {list(columns)}, and none named {', '.join(unknown)}.")
+        raise InvalidInput(
+            f"The agent has the columns {list(columns)}, and none named {', '.join(unknown)}."
+        )
     return Feed(source, step, source.settle)
 
 

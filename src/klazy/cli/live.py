@@ -62,14 +62,24 @@ def live(
             help="A file that klazy replay --emit or Agent.save wrote; or a TOML file with several agents."
         ),
     ],
-    state: Annotated[str | None, option("Keep the agent in this database, and continue from there.")] = None,
+    state: Annotated[
+        str | None, option("Keep the agent in this database, and continue from there.")
+    ] = None,
     name: Annotated[str | None, option("The agent's name there.", "the file's name")] = None,
-    id: Annotated[str | None, option("The column of ids: a row that comes twice counts once.")] = None,
+    id: Annotated[
+        str | None, option("The column of ids: a row that comes twice counts once.")
+    ] = None,
     ignore: Annotated[list[str] | None, option("A column to leave out; may be repeated.")] = None,
-    first: Annotated[bool, flag("--first", "Print the current decision before the first row.")] = False,
+    first: Annotated[
+        bool, flag("--first", "Print the current decision before the first row.")
+    ] = False,
     explain: Annotated[bool, flag("--explain", "Add a field that says why.")] = False,
-    strict: Annotated[bool, flag("--strict", "Stop at the first bad row instead of skipping it.")] = False,
-    as_json: Annotated[bool, flag("--json", "Print JSON lines, whatever form the rows have.")] = False,
+    strict: Annotated[
+        bool, flag("--strict", "Stop at the first bad row instead of skipping it.")
+    ] = False,
+    as_json: Annotated[
+        bool, flag("--json", "Print JSON lines, whatever form the rows have.")
+    ] = False,
     forecast_for: Annotated[
         str | None,
         option(
@@ -78,7 +88,9 @@ def live(
             "as in the replay, else next",
         ),
     ] = None,
-    once: Annotated[bool, flag("--once", "Take the rows that a source has by now, and stop.")] = False,
+    once: Annotated[
+        bool, flag("--once", "Take the rows that a source has by now, and stop.")
+    ] = False,
     config: Config = None,
     **_: Any,
 ) -> None:
@@ -115,7 +127,9 @@ def live(
         raise InvalidInput(f"--name {name} needs a store. Add --state decisions.db.")
     unit = open_unit(context.params)
     if unit.feed is not None and id is not None:
-        raise InvalidInput("--id is for rows of standard input; the time stamp is the id of a source's row.")
+        raise InvalidInput(
+            "--id is for rows of standard input; the time stamp is the id of a source's row."
+        )
     with unit.open() as player, stop_between_rows() as wait:
         opened = outlets.open_metrics(context.params["metrics"], state, [unit.name])
         refused = unit.play(player, opened, _write_json if as_json else _CsvWriter(), wait)
@@ -136,7 +150,9 @@ class Unit:
     def describe(self) -> str:
         """Return a line that says what it does."""
         columns = ", ".join(self.loaded.columns or ())
-        rows = "rows of standard input" if self.feed is None else f"a row every {self.feed.step:g} s"
+        rows = (
+            "rows of standard input" if self.feed is None else f"a row every {self.feed.step:g} s"
+        )
         sinks = ", ".join(self.sinks) or "none"
         return f"{self.name}: {self.given['agent']} ({columns}); {rows}; sinks: {sinks}"
 
@@ -161,13 +177,21 @@ class Unit:
         given = self.given
         out = outlets.Outlets(self.name, self.sinks, metrics)
         id = given["id"] if self.feed is None else TIME
-        options = (frozenset(given["ignore"] or ()), given["explain"], given["strict"], out, prefix)
+        options = (
+            frozenset(given["ignore"] or ()),
+            given["explain"],
+            given["strict"],
+            out,
+            prefix,
+        )
         loop = RowLoop(agent, id, *options, given["forecast_for"])
         try:
             if self.feed is None:
                 loop.work(sys.stdin, given["as_json"], given["first"], wait)
             else:
-                loop.work_feed(self.feed, given["since"], write, given["first"], given["once"], wait, pause)
+                loop.work_feed(
+                    self.feed, given["since"], write, given["first"], given["once"], wait, pause
+                )
         except Ended:
             pass
         finally:
@@ -181,7 +205,9 @@ def open_unit(given: Mapping[str, Any]) -> Unit:
     loaded = load_agent(given["agent"])
     step = (loaded.origin or {}).get("step") or feeds.STEP_SECONDS
     feed = feeds.open_feed(given, step, list_row_columns(loaded))
-    return Unit(given, given["name"] or given["agent"].stem, loaded, feed, outlets.open_sinks(given))
+    return Unit(
+        given, given["name"] or given["agent"].stem, loaded, feed, outlets.open_sinks(given)
+    )
 
 
 def load_agent(file: Path) -> Agent:
@@ -220,7 +246,9 @@ class RowLoop:
         self.columns = frozenset(list_row_columns(self.agent))
         origin = self.agent.origin or {}
         is_own = one_of(
-            self.forecast_for or origin.get("forecast_for", NEXT_ROW), "--forecast-for", (THIS_ROW, NEXT_ROW)
+            self.forecast_for or origin.get("forecast_for", NEXT_ROW),
+            "--forecast-for",
+            (THIS_ROW, NEXT_ROW),
         )
         # Whether a decision waits for the row that it meets, because the forecast is there.
         self.waits_for_forecasts = self.agent.forecast is not None and is_own == THIS_ROW
@@ -230,9 +258,13 @@ class RowLoop:
         # Columns of a source that the agent does not have, and that were reported.
         self.reported: set[str] = set()
         if self.id in self.columns:
-            raise InvalidInput(f"--id {self.id} is a column of the agent. Choose another column for ids.")
+            raise InvalidInput(
+                f"--id {self.id} is a column of the agent. Choose another column for ids."
+            )
 
-    def work(self, source: TextIO, as_json: bool, first: bool, wait: Callable[[Any], Any]) -> None:
+    def work(
+        self, source: TextIO, as_json: bool, first: bool, wait: Callable[[Any], Any]
+    ) -> None:
         """Read and answer row after row."""
         number, text = _skip_blank(source, wait)
         is_json = text.lstrip().startswith(("{", "["))
@@ -241,7 +273,9 @@ class RowLoop:
             lines = _read_json(number, text, source)
         else:
             delimiter = max(SEPARATORS, key=text.count)
-            names = name_index([name.strip() for name in next(csv.reader([text], delimiter=delimiter), [])])
+            names = name_index(
+                [name.strip() for name in next(csv.reader([text], delimiter=delimiter), [])]
+            )
             if text:
                 self._check_header(names)
             beside = {name: None for name in names if self._is_beside(name)}
@@ -322,7 +356,9 @@ class RowLoop:
     def _is_early(self, line: Line) -> bool:
         """Return True for a line that has only the forecast of a row that is to come."""
         has_row = any(not is_missing(line.cells.get(name)) for name in self.agent.columns or ())
-        has_forecast = any(not is_missing(line.cells.get(name)) for name in self.agent.forecast or ())
+        has_forecast = any(
+            not is_missing(line.cells.get(name)) for name in self.agent.forecast or ()
+        )
         return has_forecast and not has_row and self.agent.fill is None
 
     def _ends_round(self, line: Line) -> bool:
@@ -406,7 +442,9 @@ class RowLoop:
         columns = list_row_columns(self.agent)
         missing = [name for name in columns if name not in names]
         if missing:
-            raise InvalidInput(f"The rows must have the columns {columns}, but {missing} are missing.")
+            raise InvalidInput(
+                f"The rows must have the columns {columns}, but {missing} are missing."
+            )
         known = self.columns | self.ignored
         unknown = [name for name in names if name not in known and not self._is_beside(name)]
         if unknown:
@@ -421,7 +459,9 @@ class RowLoop:
             return
         dropped = f", dropped: {self.dropped}" if self.agent.fill == "drop" else ""
         words = f"Rows taken: {self.taken}{dropped}, refused: {self.refused}; round {self.agent.t} comes next"
-        paid = f"operating cost {self.agent.hitting:.6g}, switching cost {self.agent.switching:.6g}"
+        paid = (
+            f"operating cost {self.agent.hitting:.6g}, switching cost {self.agent.switching:.6g}"
+        )
         self._report(f"{words}; paid so far: {paid}.")
 
 
@@ -486,7 +526,11 @@ def _parse_json(number: int, text: str) -> Line:
     except (ValueError, RecursionError) as failed:
         hint = f"{failed}."
     shown = text.strip()[:CELL_SHOWN]
-    return Line(f"line {number}", {}, InvalidInput(f"Each line must be a JSON object, got {shown}. {hint}"))
+    return Line(
+        f"line {number}",
+        {},
+        InvalidInput(f"Each line must be a JSON object, got {shown}. {hint}"),
+    )
 
 
 def _read_csv(
@@ -520,7 +564,9 @@ def _read_csv(
         elif not cells and fills_blank:
             yield Line(at, dict.fromkeys(names))
         elif cells:
-            message = f"The row must have {len(names)} cells, as the header has, got {len(cells)}."
+            message = (
+                f"The row must have {len(names)} cells, as the header has, got {len(cells)}."
+            )
             yield Line(at, {}, InvalidInput(message))
 
 
@@ -550,7 +596,9 @@ class _CsvWriter:
 
     def __call__(self, found: dict[str, Any]) -> None:
         if self._writer is None:
-            self._writer = csv.DictWriter(sys.stdout, found, extrasaction="ignore", lineterminator="\n")
+            self._writer = csv.DictWriter(
+                sys.stdout, found, extrasaction="ignore", lineterminator="\n"
+            )
             self._writer.writeheader()
         self._writer.writerow(found)
         sys.stdout.flush()

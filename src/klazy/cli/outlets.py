@@ -18,20 +18,29 @@ if TYPE_CHECKING:
 Text = str | None
 OUTLET_OPTIONS: dict[str, Any] = {
     "metrics": Annotated[
-        Text, option("Serve metrics for Prometheus at this HOST:PORT, or at :PORT of all addresses.")
+        Text,
+        option("Serve metrics for Prometheus at this HOST:PORT, or at :PORT of all addresses."),
     ],
-    "haproxy": Annotated[Text, option("Set weights of this HAProxy: the path of its socket, or HOST:PORT.")],
+    "haproxy": Annotated[
+        Text, option("Set weights of this HAProxy: the path of its socket, or HOST:PORT.")
+    ],
     "backend": Annotated[Text, option("The backend whose servers are the columns.")],
     "webhook": Annotated[Text, option("Post each changed decision to this URL.")],
-    "webhook_secret": Annotated[Text, option("Sign posts with this secret.", envvar="KLAZY_WEBHOOK_SECRET")],
-    "sink": Annotated[list[str] | None, option("A sink of another package, as NAME:TEXT. May be repeated.")],
+    "webhook_secret": Annotated[
+        Text, option("Sign posts with this secret.", envvar="KLAZY_WEBHOOK_SECRET")
+    ],
+    "sink": Annotated[
+        list[str] | None, option("A sink of another package, as NAME:TEXT. May be repeated.")
+    ],
 }
 
 
 class Outlets:
     """Where the decisions of one agent go: sinks, and metrics of which it is one agent among several."""
 
-    def __init__(self, name: str, sinks: "Mapping[str, Sink]", metrics: "LiveMetrics | None" = None) -> None:
+    def __init__(
+        self, name: str, sinks: "Mapping[str, Sink]", metrics: "LiveMetrics | None" = None
+    ) -> None:
         self._name = name
         self._metrics = metrics
         self._failing: set[str] = set()
@@ -119,7 +128,9 @@ def open_sinks(given: Mapping[str, Any]) -> "dict[str, Sink]":
     return sinks
 
 
-def open_metrics(address: str | None, store: str | Path | None, names: list[str]) -> "LiveMetrics | None":
+def open_metrics(
+    address: str | None, store: str | Path | None, names: list[str]
+) -> "LiveMetrics | None":
     """Serve the metrics of these agents, if that is asked for; their store must be there."""
     if address is None:
         return None

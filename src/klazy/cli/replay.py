@@ -11,7 +11,14 @@ from klazy.base.options import write_option
 from klazy.base.own import find_own
 from klazy.base.tables import write_plainly
 from klazy.cli import feeds
-from klazy.cli.terminal import Json, explain_os_error, option, read_command_line, say, take_options
+from klazy.cli.terminal import (
+    Json,
+    explain_os_error,
+    option,
+    read_command_line,
+    say,
+    take_options,
+)
 from klazy.live import Guards
 
 if TYPE_CHECKING:
@@ -46,17 +53,23 @@ def replay(
     context: typer.Context,
     trace: Annotated[
         Path | None,
-        typer.Argument(help="A CSV, TSV, Excel or Parquet file: a row per round, a column per coordinate."),
+        typer.Argument(
+            help="A CSV, TSV, Excel or Parquet file: a row per round, a column per coordinate."
+        ),
     ] = None,
     domain: Annotated[
-        str, option("simplex, capped-simplex, box, ball, polytope, or your own as module:name.", True)
+        str,
+        option("simplex, capped-simplex, box, ball, polytope, or your own as module:name.", True),
     ] = "simplex",
     move_cost: Annotated[
         str, option("What a unit of movement costs: 5, or several: 0.1,1,5 or 0.1:10:7.", True)
     ] = "1",
     costs: Annotated[
         str,
-        option("What a row means: linear, rewards, quadratic, pinball, log-wealth, or module:name.", True),
+        option(
+            "What a row means: linear, rewards, quadratic, pinball, log-wealth, or module:name.",
+            True,
+        ),
     ] = "linear",
     movement: Annotated[
         Text,
@@ -66,7 +79,10 @@ def replay(
         ),
     ] = None,
     up: Annotated[
-        Text, option("The price of going up, in multiples of the move cost: one, or one per column.", "1")
+        Text,
+        option(
+            "The price of going up, in multiples of the move cost: one, or one per column.", "1"
+        ),
     ] = None,
     down: Annotated[Text, option("The price of going down, likewise.", "1")] = None,
     train: Annotated[float, option("The share of the rows to tune on.", True)] = 0.5,
@@ -102,7 +118,9 @@ def replay(
             "row. An empty cell is no limit."
         ),
     ] = None,
-    time: Annotated[Text, option("The column of time stamps.", "found by its name or its dates")] = None,
+    time: Annotated[
+        Text, option("The column of time stamps.", "found by its name or its dates")
+    ] = None,
     fill: Annotated[Text, option("Missing cells: forward, zero or drop.", "reject them")] = None,
     unit: Annotated[str, option("The unit of costs, such as EUR.")] = "",
     states: Annotated[
@@ -111,38 +129,59 @@ def replay(
             "Be in one column at a time: a file with what switching between columns costs, in multiples of the move cost."
         ),
     ] = None,
-    start: Annotated[Text, option("The decision before the first row, one number per column.")] = None,
+    start: Annotated[
+        Text, option("The decision before the first row, one number per column.")
+    ] = None,
     total: Annotated[float | None, option("What a simplex adds up to.", "1")] = None,
     cap: Annotated[
         Text, option("Upper limit of each share of a capped simplex: 0.4, or 0.4,0.6,1.", "1")
     ] = None,
-    floor: Annotated[Text, option("Lower limit of each share of a simplex: 0.1, or 0.1,0,0.2.", "0")] = None,
-    lower: Annotated[Text, option("Lower end of a box: one number, or one per column.", "0")] = None,
-    upper: Annotated[Text, option("Upper end of a box: one number, or one per column.", "1")] = None,
+    floor: Annotated[
+        Text, option("Lower limit of each share of a simplex: 0.1, or 0.1,0,0.2.", "0")
+    ] = None,
+    lower: Annotated[
+        Text, option("Lower end of a box: one number, or one per column.", "0")
+    ] = None,
+    upper: Annotated[
+        Text, option("Upper end of a box: one number, or one per column.", "1")
+    ] = None,
     radius: Annotated[float | None, option("Radius of a ball.", "1")] = None,
     polytope: Annotated[Path | None, option("A JSON file with A and b, for A x <= b.")] = None,
-    short: Annotated[Text, option("With pinball costs: the cost of one unit too few.", "1")] = None,
-    excess: Annotated[Text, option("With pinball costs: the cost of one unit too many.", "1")] = None,
+    short: Annotated[
+        Text, option("With pinball costs: the cost of one unit too few.", "1")
+    ] = None,
+    excess: Annotated[
+        Text, option("With pinball costs: the cost of one unit too many.", "1")
+    ] = None,
     per: Annotated[
-        Text, option("Units of a row that are one of a decision: 60 requests are one server.", "1")
+        Text,
+        option("Units of a row that are one of a decision: 60 requests are one server.", "1"),
     ] = None,
     whole: Annotated[
         bool | None,
-        typer.Option("--whole/--no-whole", help="Decide in whole numbers only.", show_default="with --per"),
+        typer.Option(
+            "--whole/--no-whole", help="Decide in whole numbers only.", show_default="with --per"
+        ),
     ] = None,
     hold: Annotated[int, option("Keep each decision for at least this many rounds.", min=1)] = 1,
     ramp_up: Annotated[
-        Text, option("The most that a decision may rise in one round: one number, or one per column.")
+        Text,
+        option("The most that a decision may rise in one round: one number, or one per column."),
     ] = None,
     ramp_down: Annotated[Text, option("The most that it may fall, likewise.")] = None,
     lead: Annotated[int, option("A decision acts this many rounds later.", min=0)] = 0,
     delay: Annotated[int, option("A row is known this many rounds late.", min=0)] = 0,
     per_round: Annotated[float | None, option("The most that one round's move may cost.")] = None,
     html: Annotated[Path | None, option("Write a report with pictures to this file.")] = None,
-    emit: Annotated[Path | None, option("Write the winner to this file, as an agent for klazy live.")] = None,
-    contender: Annotated[Text, option("Write this contender instead of the winner.", "the best")] = None,
+    emit: Annotated[
+        Path | None, option("Write the winner to this file, as an agent for klazy live.")
+    ] = None,
+    contender: Annotated[
+        Text, option("Write this contender instead of the winner.", "the best")
+    ] = None,
     emit_at: Annotated[
-        str, option("Write it as it was before the scored rows (split), or after them (end).", True)
+        str,
+        option("Write it as it was before the scored rows (split), or after them (end).", True),
     ] = "split",
     as_json: Json = False,
     **_: Any,
@@ -171,9 +210,13 @@ def replay(
     for file in (html, emit):
         if file is not None:
             _check_writable(file)
-    options = {name: value for name, value in context.params.items() if name not in OF_THE_COMMAND}
+    options = {
+        name: value for name, value in context.params.items() if name not in OF_THE_COMMAND
+    }
     options |= {name: _read_numbers(options[name], name) for name in BY_COLUMN}
-    options |= {name: find_own(options[name]) for name in CLASS_OPTIONS if ":" in (options[name] or "")}
+    options |= {
+        name: find_own(options[name]) for name in CLASS_OPTIONS if ":" in (options[name] or "")
+    }
     options |= {"move_cost": read_move_costs(move_cost), "baseline": _read_baseline(baseline)}
     if hold != 1 or per_round is not None:
         options["guards"] = Guards(hold=hold, per_round=per_round)
@@ -207,7 +250,9 @@ def _read_data(given: dict[str, Any]) -> Any:
     trace = given["trace"]
     feed = feeds.open_feed(given, feeds.STEP_SECONDS)
     if (trace is None) == (feed is None):
-        raise InvalidInput("Name a file to replay, or a source: --prometheus URL --query QUERY --since 14d.")
+        raise InvalidInput(
+            "Name a file to replay, or a source: --prometheus URL --query QUERY --since 14d."
+        )
     if feed is None:
         return trace
     if given["since"] is None:
@@ -216,7 +261,9 @@ def _read_data(given: dict[str, Any]) -> Any:
 
     frame = read_frame(feed.source, feeds.read_since(given["since"]))
     if not frame.height:
-        raise InvalidInput(f"There are no rows since {given['since']}. Check the query and --since.")
+        raise InvalidInput(
+            f"There are no rows since {given['since']}. Check the query and --since."
+        )
     return frame
 
 

@@ -31,9 +31,7 @@ QUICK_HELP = (
     "A first look: phases ten times shorter, so not the paper's numbers; extras only if named. Takes about 25 "
     "seconds of processor time at first, half of it to compile kernels, which are cached."
 )
-JSON_HELP = (
-    "Print the experiments' totals as one JSON object and nothing else; no figures unless --out is given."
-)
+JSON_HELP = "Print the experiments' totals as one JSON object and nothing else; no figures unless --out is given."
 
 
 def list_parts(as_json: Json = False) -> None:
@@ -47,19 +45,24 @@ def list_parts(as_json: Json = False) -> None:
     from klazy.studies.paper.reproduce import PARTS
 
     learners = [{"name": name, "code": code} for name, code in list_installed().items()]
-    rows = [{"name": name, "kind": part.kind, "about": part.about} for name, part in PARTS.items()]
+    rows = [
+        {"name": name, "kind": part.kind, "about": part.about} for name, part in PARTS.items()
+    ]
     if as_json:
         print(json.dumps({"parts": rows, "learners": learners}, indent=1))
         return
     print_table(rows)
     if learners:
-        print("\nLearners of other packages, for `klazy arena --learner NAME` and as the rule of a study:")
+        print(
+            "\nLearners of other packages, for `klazy arena --learner NAME` and as the rule of a study:"
+        )
         print_table(learners)
 
 
 def reproduce(
     names: Annotated[
-        list[str] | None, typer.Argument(help="Parts to make; `klazy list` names them. Default: all.")
+        list[str] | None,
+        typer.Argument(help="Parts to make; `klazy list` names them. Default: all."),
     ] = None,
     preset: Annotated[
         str | None,
@@ -71,10 +74,12 @@ def reproduce(
         Path | None, option("Folder for figures, tables and report.html.", str(DEFAULT_OUT))
     ] = None,
     seed: Annotated[
-        int, option("Seed of the stochastic sequences and of all draws.", True, min=0, max=2**32 - 1)
+        int,
+        option("Seed of the stochastic sequences and of all draws.", True, min=0, max=2**32 - 1),
     ] = 42,
     seeds: Annotated[
-        int | None, option("Number of sequences in the part `seeds`. Default: 20, with --quick 5.", min=2)
+        int | None,
+        option("Number of sequences in the part `seeds`. Default: 20, with --quick 5.", min=2),
     ] = None,
     quick: Annotated[bool, flag("--quick", QUICK_HELP)] = False,
     jobs: Jobs = None,
@@ -91,7 +96,12 @@ def reproduce(
       klazy reproduce worst-case --preset authors --json
     """  # fmt: skip
     from klazy.studies.paper import EXPERIMENTS, PRESETS, PaperSettings
-    from klazy.studies.paper.reproduce import FIRST_LOOK, compute_results, group_results, select_names
+    from klazy.studies.paper.reproduce import (
+        FIRST_LOOK,
+        compute_results,
+        group_results,
+        select_names,
+    )
 
     settings = PaperSettings(preset or PRESETS[0], seed, seeds or (5 if quick else 20), quick)
     wanted = names or []
@@ -111,7 +121,11 @@ def reproduce(
 
 
 def _make_report(
-    names: list[str], presets: Sequence[str], settings: "PaperSettings", out: Path, workers: int | None
+    names: list[str],
+    presets: Sequence[str],
+    settings: "PaperSettings",
+    out: Path,
+    workers: int | None,
 ) -> tuple[list[dict[str, Any]], Path]:
     """Make the named parts, and a report on all parts in the folder; return their rows, and the report's path."""
     from klazy.studies.paper import PRESETS, report
@@ -122,7 +136,9 @@ def _make_report(
     try:
         lock = lock_file(out / ".lock", wait=False)
     except BlockingIOError:
-        message = f"Another process writes to {out}. Wait for it, or choose another folder with --out."
+        message = (
+            f"Another process writes to {out}. Wait for it, or choose another folder with --out."
+        )
         raise InvalidInput(message) from None
     seconds = sum(PARTS[job.name].seconds for job in made)
     spent = 0.0
@@ -132,7 +148,9 @@ def _make_report(
                 spent += PARTS[done.name].seconds
                 report_progress(spent / seconds, f"{done.name} done")
         except WorkerLost as lost:
-            message = f"A worker process ended: {lost}. Use fewer --jobs; finished parts are stored."
+            message = (
+                f"A worker process ended: {lost}. Use fewer --jobs; finished parts are stored."
+            )
             raise InvalidInput(message) from None
         present = load_sections(list_jobs([], PRESETS, settings, out))
         rows = report.collect_results(present[job.name, job.settings.preset] for job in made)
@@ -147,7 +165,9 @@ def _print_results(rows: Sequence[dict[str, Any]], page: Path, named: bool, quic
         print(report.QUICK)
     if named and rows:
         shared = ("preset", "experiment")
-        print_table([{key: row[key] for key in shared} | report.select_columns(row) for row in rows])
+        print_table(
+            [{key: row[key] for key in shared} | report.select_columns(row) for row in rows]
+        )
     claims = report.check_claims(rows, quick)
     if claims:
         print("What the paper's better learners save, in per cent, as printed and as found:")

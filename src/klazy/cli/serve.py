@@ -90,13 +90,17 @@ def list_tokens(store: StoreOption = Settings.store, as_json: Json = False) -> N
     found = []
     for token in tokens:
         created = format_time(token.at, "seconds")
-        found.append({"name": token.name, "role": token.role, "agent": token.agent, "created": created})
+        found.append(
+            {"name": token.name, "role": token.role, "agent": token.agent, "created": created}
+        )
     print_rows(found, as_json, "No tokens yet.")
 
 
 @tokens_app.command("revoke", short_help="Revoke a token.")
 def revoke(
-    name: Annotated[str, typer.Argument(help="The name of a token; klazy tokens list shows them.")],
+    name: Annotated[
+        str, typer.Argument(help="The name of a token; klazy tokens list shows them.")
+    ],
     store: StoreOption = Settings.store,
 ) -> None:
     """Revoke a token. Within two seconds no worker accepts it.

@@ -32,7 +32,10 @@ RelativeTo = Annotated[
     str | None, option("A learner: show how much more or less the others have, in per cent.")
 ]
 HeldOut = Annotated[
-    bool, flag("--held-out", "Choose the best cells on even seeds, and show their results on odd seeds.")
+    bool,
+    flag(
+        "--held-out", "Choose the best cells on even seeds, and show their results on odd seeds."
+    ),
 ]
 
 
@@ -46,18 +49,29 @@ def sweep() -> None:
 
 @app.command("play", cls=Unnamed)
 def play_study(
-    study: Annotated[Path | None, typer.Argument(help="A TOML file, see --init.", show_default=False)] = None,
-    out: Annotated[Path | None, option("Folder for the results.", "the study's file, without .toml")] = None,
-    init: Annotated[bool, flag("--init", "Print an example study with every key explained.")] = False,
+    study: Annotated[
+        Path | None, typer.Argument(help="A TOML file, see --init.", show_default=False)
+    ] = None,
+    out: Annotated[
+        Path | None, option("Folder for the results.", "the study's file, without .toml")
+    ] = None,
+    init: Annotated[
+        bool, flag("--init", "Print an example study with every key explained.")
+    ] = False,
     backend: Annotated[str, option("local, dask, ray or spark.", True)] = "local",
     address: Annotated[str | None, option("Address of the cluster's scheduler.")] = None,
     jobs: Jobs = None,
     device: Annotated[
         str | None,
-        option("cpu, cuda (a GPU), cuda:0,1 (several), or auto (a GPU if there is one).", "the study's"),
+        option(
+            "cpu, cuda (a GPU), cuda:0,1 (several), or auto (a GPU if there is one).",
+            "the study's",
+        ),
     ] = None,
     seed: Annotated[int | None, option("Use this seed instead of the study's.", min=0)] = None,
-    retry_failed: Annotated[bool, flag("--retry-failed", "Repeat runs that failed before.")] = False,
+    retry_failed: Annotated[
+        bool, flag("--retry-failed", "Repeat runs that failed before.")
+    ] = False,
     relative_to: RelativeTo = None,
     held_out: HeldOut = False,
     trust: Trust = False,
@@ -83,7 +97,9 @@ def play_study(
         print(read_example(), end="")
         return
     if study is None:
-        raise InvalidInput("Name the file of a study. `klazy sweep --init > study.toml` makes one.")
+        raise InvalidInput(
+            "Name the file of a study. `klazy sweep --init > study.toml` makes one."
+        )
     chosen = Study.read(study, trust=trust)
     names = tuple(spec.name for spec in chosen.learners)
     if relative_to is not None:
@@ -96,14 +112,22 @@ def play_study(
     from klazy.studies.sweep import sweep as play
 
     found = play(
-        chosen, folder, backend=backend, address=address, jobs=jobs, retry_failed=retry_failed, device=device
+        chosen,
+        folder,
+        backend=backend,
+        address=address,
+        jobs=jobs,
+        retry_failed=retry_failed,
+        device=device,
     )
     if as_json:
         print(json.dumps(found.counts()))
     else:
         _print_sweep(found, folder, relative_to, held_out)
     if found.failed == found.runs:
-        raise InvalidInput(f"All {found.runs} runs failed, the first with {found.errors['error'][0]}")
+        raise InvalidInput(
+            f"All {found.runs} runs failed, the first with {found.errors['error'][0]}"
+        )
 
 
 def _print_sweep(found: "Sweep", folder: Path, relative_to: str | None, held_out: bool) -> None:
@@ -133,7 +157,9 @@ def _print_sweep(found: "Sweep", folder: Path, relative_to: str | None, held_out
     )
     if found.computed:
         print(f"{rate / 1e6:.1f} million learner-rounds per second, on {found.device}")
-    say(f"{folder}; `klazy sweep plot {folder}` draws it, klazy.load_sweep({str(folder)!r}) reads it")
+    say(
+        f"{folder}; `klazy sweep plot {folder}` draws it, klazy.load_sweep({str(folder)!r}) reads it"
+    )
 
 
 @app.command("plot")

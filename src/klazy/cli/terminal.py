@@ -36,7 +36,11 @@ def take_options(
         more.append(Parameter(name, Parameter.KEYWORD_ONLY, annotation=kind, default=default))
 
     def take(command: Command) -> Command:
-        own = [each for each in signature(command).parameters.values() if each.kind != Parameter.VAR_KEYWORD]
+        own = [
+            each
+            for each in signature(command).parameters.values()
+            if each.kind != Parameter.VAR_KEYWORD
+        ]
         # Typer reads the options of a command from its signature.
         vars(command)["__signature__"] = Signature([*own, *more])
         return command
@@ -58,10 +62,14 @@ def _make_importable(is_trusted: bool) -> bool:
 
 TRUST = "Import and run your own code, named as module:function; it can do anything."
 Json = Annotated[bool, flag("--json", "Print one JSON object and nothing else.")]
-Jobs = Annotated[int | None, option("Number of processes; 1 uses none but this one.", "one per core", min=1)]
+Jobs = Annotated[
+    int | None, option("Number of processes; 1 uses none but this one.", "one per core", min=1)
+]
 Trust = Annotated[bool, flag("--trust", TRUST, callback=_make_importable)]
 # Control characters of terminals, and those that change the writing direction; names of users may contain them.
-_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+_CONTROL = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
+)
 
 
 class PlayByDefault(TyperGroup):

@@ -39,7 +39,8 @@ Job = tuple[str, Callable[[], str]]
 
 def warm(
     agents: Annotated[
-        list[Path] | None, typer.Argument(help="Agent files, as klazy replay --emit writes them, or stores.")
+        list[Path] | None,
+        typer.Argument(help="Agent files, as klazy replay --emit writes them, or stores."),
     ] = None,
     learner: Annotated[
         list[str] | None,
@@ -53,7 +54,9 @@ def warm(
         list[int] | None,
         option("A dimension; from 9 on all share one kernel.", "9 and more", min=1),
     ] = None,
-    runs: Annotated[bool, flag("--runs", "For learners, also compile what klazy.run needs.")] = False,
+    runs: Annotated[
+        bool, flag("--runs", "For learners, also compile what klazy.run needs.")
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Compile kernels ahead of time, so that the first decision of a service is not seconds late.
@@ -75,7 +78,9 @@ def warm(
         jobs += _list_common(learner or COMMON[0], domain or COMMON[1], dim or [SHARED_DIM], runs)
     obstacle = find_cache_obstacle()
     if obstacle is not None:
-        raise InvalidInput(f"Kernels cannot be stored in {cache_folder()}: {obstacle}. S{CACHE_REMEDY[1:]}.")
+        raise InvalidInput(
+            f"Kernels cannot be stored in {cache_folder()}: {obstacle}. S{CACHE_REMEDY[1:]}."
+        )
     done = []
     with show_progress("compiling") as report_progress:
         for at, (what, compile_kernels) in enumerate(jobs):
@@ -120,7 +125,9 @@ def _list_stored(file: Path) -> Iterator[Job]:
             yield f"{agent.name} of {file}", lambda learner=learner: kl.Agent(learner).engine
 
 
-def _list_common(learners: list[str], domains: list[str], dims: list[int], runs: bool) -> Iterator[Job]:
+def _list_common(
+    learners: list[str], domains: list[str], dims: list[int], runs: bool
+) -> Iterator[Job]:
     for learner in learners:
         one_of(learner, "--learner", tuple(LEARNERS))
     for domain in domains:

@@ -111,7 +111,13 @@ __all__ += [
 ]
 # Movements.
 __all__ += ["AsymmetricMovement", "SquaredMovement", "SwitchFee"]
-__all__ += ["DriftedMovement", "FiniteMetric", "ImpactMovement", "MahalanobisMovement", "WeightedL2Movement"]
+__all__ += [
+    "DriftedMovement",
+    "FiniteMetric",
+    "ImpactMovement",
+    "MahalanobisMovement",
+    "WeightedL2Movement",
+]
 # Baselines that look ahead.
 __all__ += ["GOBD", "OBD", "RHGD", "ROBD"]
 __all__ += ["AveragingHorizon", "LazyCapacity", "LookAhead", "LookAheadSAder", "PlayNext"]

@@ -253,7 +253,9 @@ def certify_long_term(trace: Trace, u: ArrayLike) -> LongTermCertificate:
     share = learner.B / learner.T
     used = learner.constraint.value(learner.row, u)
     if used.max() > share + _USE_ROUNDING * max(1.0, abs(share)):
-        raise InvalidInput(f"u must use at most B/T={share:g} per round, got {float(used.max())}.")
+        raise InvalidInput(
+            f"u must use at most B/T={share:g} per round, got {float(used.max())}."
+        )
     over = learner.constraint.value(learner.row, trace.x) - share
     prices = _follow_price(learner, over)
     h = trace.gradients() + prices[:-1, None] * learner.constraint.gradient(learner.row, trace.x)
@@ -356,7 +358,11 @@ def certify_mirror(trace: Trace, u: ArrayLike) -> MirrorCertificate:
 
     now = _diverge(points, z[:-1])  # KL(u_t, x_t)
     before = _diverge(points[:-1], z[1:-1])  # KL(u_t, x_{t+1})
-    anchored = sigma[0] * now[0] + (np.diff(sigma) * now[1:]).sum() + (sigma[:-1] * (now[1:] - before)).sum()
+    anchored = (
+        sigma[0] * now[0]
+        + (np.diff(sigma) * now[1:]).sum()
+        + (sigma[:-1] * (now[1:] - before)).sum()
+    )
     pushed = -np.vecdot(normals[1:-1], jumps).sum()
     realised = first + float(trace.switching.sum()) + float(anchored + pushed)
 
@@ -364,7 +370,11 @@ def certify_mirror(trace: Trace, u: ArrayLike) -> MirrorCertificate:
         return MirrorCertificate(regret, realised, math.inf)
     width = math.log(high.max() / low.min())
     kappa = np.ptp(normals[1:-1], axis=1)
-    worst = first + sigma[-1] * domain.total * width + ((2.0 * width * sigma[:-1] + kappa) * lengths).sum()
+    worst = (
+        first
+        + sigma[-1] * domain.total * width
+        + ((2.0 * width * sigma[:-1] + kappa) * lengths).sum()
+    )
     price = float(np.max(trace.movement.weight))
     worst += (price * domain.total * ranges / (4.0 * sigma)).sum()
     return MirrorCertificate(regret, realised, float(worst))
@@ -373,7 +383,9 @@ def certify_mirror(trace: Trace, u: ArrayLike) -> MirrorCertificate:
 def _check_run(trace: Trace) -> MirrorMemory:
     learner: Any = trace.source
     if type(learner) is not MirrorMemory or not isinstance(learner.geometry, Entropy):
-        raise InvalidInput(f"trace must be of MirrorMemory with Entropy, got {learner!r}. Use certify.")
+        raise InvalidInput(
+            f"trace must be of MirrorMemory with Entropy, got {learner!r}. Use certify."
+        )
     instance(trace.movement, "The run's movement", TVMovement, "a TVMovement")
     if np.any(trace.state.hint):
         raise InvalidInput("trace must be of a run without hints.")

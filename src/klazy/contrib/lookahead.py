@@ -308,7 +308,9 @@ class OBD(LookAhead):
 
         return self.by_round(game, play)
 
-    def _balance(self, f: Costs, before: Array, least: Array, far: Callable[[Array], bool]) -> Array:
+    def _balance(
+        self, f: Costs, before: Array, least: Array, far: Callable[[Array], bool]
+    ) -> Array:
         """Find the softest proximal step that is not too far; proximal steps are the nearest points of level sets."""
         steep = [float(np.linalg.norm(f.subgradient(1, x))) for x in (before, least)]
         unit = max((size for size in steep if np.isfinite(size)), default=0.0) / self.domain.scale
@@ -369,10 +371,14 @@ class GOBD(OBD):
         super().__init__(domain, balance)
         greed = non_negative(greed, "greed")
         if greed > 1.0:
-            raise InvalidInput(f"greed must be at most 1, got {greed}. Use 1 to play every minimiser.")
+            raise InvalidInput(
+                f"greed must be at most 1, got {greed}. Use 1 to play every minimiser."
+            )
         self._keep(greed=greed)
 
-    def _balance(self, f: Costs, before: Array, least: Array, far: Callable[[Array], bool]) -> Array:
+    def _balance(
+        self, f: Costs, before: Array, least: Array, far: Callable[[Array], bool]
+    ) -> Array:
         return (1.0 - self.greed) * super()._balance(f, before, least, far) + self.greed * least
 
 
@@ -558,7 +564,9 @@ class RandomizedCapacity(_ByCoordinate):
             if level is None:
                 played[t] = chances @ table.values
             else:
-                played[t] = table.values[np.searchsorted(np.cumsum(chances), level * chances.sum())]
+                played[t] = table.values[
+                    np.searchsorted(np.cumsum(chances), level * chances.sum())
+                ]
         return played
 
 
@@ -724,10 +732,14 @@ class RHGD(LookAhead):
         at = self.domain.start if game.x0 is None else game.x0
         x = [self.domain.project(at)]
         for t in range(1, game.costs.T):
-            x.append(self.domain.project(x[-1] - game.costs.subgradient(t, x[-1]) / self.smoothness))
+            x.append(
+                self.domain.project(x[-1] - game.costs.subgradient(t, x[-1]) / self.smoothness)
+            )
         plan = np.array(x)
         for _ in range(self.window + 1):
-            plan = self.domain.project(plan - self._slope(game, plan) / (self.smoothness + 4.0 * self.stay))
+            plan = self.domain.project(
+                plan - self._slope(game, plan) / (self.smoothness + 4.0 * self.stay)
+            )
         return plan
 
     def _slope(self, game: Game, x: Array) -> Array:
@@ -812,7 +824,9 @@ class _Planner(LookAhead):
         gap = GAP if self.gap is None else self.gap
         most = PLAN_ITERATIONS if self.gap is None else PATIENT
         try:
-            return offline_optimum(expected, self.domain, movement, x0=at, gap=gap, iterations=most).u
+            return offline_optimum(
+                expected, self.domain, movement, x0=at, gap=gap, iterations=most
+            ).u
         except GapNotReached as short:
             if self.gap is not None or short.best.gap > LOOSE:
                 raise
@@ -825,7 +839,9 @@ def _check_forecast(forecast: Any, first: int, last: int, game: Game) -> Costs:
     given = (expected.T, expected.dim)
     wanted = (last - first + 1, game.costs.dim)
     if given != wanted:
-        message = f"The forecast of rounds {first} to {last} must have shape {wanted}, got {given}."
+        message = (
+            f"The forecast of rounds {first} to {last} must have shape {wanted}, got {given}."
+        )
         raise InvalidInput(message)
     return expected
 

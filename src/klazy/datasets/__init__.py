@@ -21,8 +21,28 @@ __all__ = ["CARRIERS", "SOURCES", "Provenance"]
 __all__ += ["cache_requests", "flights", "llm_requests", "stock_prices"]
 
 #: All sixteen, by number of flights; the first nine have more than 10 000 each, the tenth half as many.
-CARRIERS = ("UA", "B6", "EV", "DL", "AA", "MQ", "US", "9E", "WN", "VX", "FL", "AS", "F9", "YV", "HA", "OO")
-AVERAGED = {"departure_delay": "departed", "arrival_delay": "arrived"}  # a mean, and the flights it is over
+CARRIERS = (
+    "UA",
+    "B6",
+    "EV",
+    "DL",
+    "AA",
+    "MQ",
+    "US",
+    "9E",
+    "WN",
+    "VX",
+    "FL",
+    "AS",
+    "F9",
+    "YV",
+    "HA",
+    "OO",
+)
+AVERAGED = {
+    "departure_delay": "departed",
+    "arrival_delay": "arrived",
+}  # a mean, and the flights it is over
 
 
 def flights(
@@ -68,9 +88,13 @@ def flights(
     instance(carriers, "carriers", Iterable, "a list such as ['UA', 'DL']")
     carriers = [one_of(carrier, "carrier", CARRIERS) for carrier in carriers]
     if not carriers or len(set(carriers)) < len(carriers):
-        raise InvalidInput(f"carriers must have at least one carrier, and each of them once, got {carriers}.")
+        raise InvalidInput(
+            f"carriers must have at least one carrier, and each of them once, got {carriers}."
+        )
     pl = _import_polars("flights")
-    frame = _read_dataset(pl, "flights").with_columns(departed=pl.col("scheduled") - pl.col("cancelled"))
+    frame = _read_dataset(pl, "flights").with_columns(
+        departed=pl.col("scheduled") - pl.col("cancelled")
+    )
     columns = []
     for carrier in carriers:
         its_own = pl.col("carrier") == carrier
@@ -104,7 +128,9 @@ def cache_requests() -> "polars.DataFrame":
     return _read_dataset(_import_polars("cache_requests"), "cache_requests")
 
 
-def llm_requests(service: str = "conversation", seconds: float | None = None) -> "polars.DataFrame":
+def llm_requests(
+    service: str = "conversation", seconds: float | None = None
+) -> "polars.DataFrame":
     """Load an hour of requests to a language-model service.
 
     Parameters
@@ -136,7 +162,9 @@ def llm_requests(service: str = "conversation", seconds: float | None = None) ->
     frame = _read_dataset(pl, "llm_requests").filter(pl.col("service") == service)
     microseconds = frame["microseconds"].to_numpy()
     tokens = pl.col("prompt_tokens", "output_tokens")
-    if seconds is None:  # NumPy divides; polars multiplies by 1e-6, which is off in the last digit
+    if (
+        seconds is None
+    ):  # NumPy divides; polars multiplies by 1e-6, which is off in the last digit
         return frame.select(pl.Series("time", microseconds / 1e6), tokens)
     length = 1e6 * positive(seconds, "seconds")
     last = int(microseconds[-1])

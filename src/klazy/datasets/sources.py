@@ -42,9 +42,7 @@ class Provenance:
         size = "not copied, read from the installed package"
         if self.file:
             size = f"{self.file.stat().st_size / 1000:.0f} kB here"
-        return (
-            f"{self.title}\n{self.rows} rows, {size}\nfrom {self.package}, {self.licence}\n{self.attribution}"
-        )
+        return f"{self.title}\n{self.rows} rows, {size}\nfrom {self.package}, {self.licence}\n{self.attribution}"
 
 
 def _locate(name: str) -> Path:

@@ -18,7 +18,14 @@ from klazy.base.parallel import map_threads
 from klazy.costs import Costs, as_costs
 from klazy.game.device import choose_device, find_gpu_obstacle, list_gpus, play_learners
 from klazy.game.game import Game, check_family, check_player, count_workers
-from klazy.game.plan import find_distinct, group_runs, list_sequences, make_marks, number_equal, write_program
+from klazy.game.plan import (
+    find_distinct,
+    group_runs,
+    list_sequences,
+    make_marks,
+    number_equal,
+    write_program,
+)
 from klazy.game.run import follow_rows, is_short, knows_rows, run_many
 from klazy.kernels.codes import LANES, LINEAR, UNROLLED_DIM, code_of
 from klazy.kernels.layout import MANY, fill_lanes, find_missing_part, lay_blocks, rule_of
@@ -79,9 +86,15 @@ class Batch:
         cost = self.cost
         rows = [
             {"": name, **{word: float(of(paid)) for word, of in SUMMARIES.items()}}
-            for name, paid in (("hitting", self.hitting), ("switching", self.switching), ("cost", cost))
+            for name, paid in (
+                ("hitting", self.hitting),
+                ("switching", self.switching),
+                ("cost", cost),
+            )
         ]
-        words = f"{len(cost)} runs, the least cost in run {int(cost.argmin())}, engine: {self.engine}"
+        words = (
+            f"{len(cost)} runs, the least cost in run {int(cost.argmin())}, engine: {self.engine}"
+        )
         parts = load_macros()
         return parts.card("Batch", "", parts.paragraphs([words]), parts.table(rows, 6))
 
@@ -186,7 +199,9 @@ def _check_lengths(groups: list[_Runs]) -> None:
         )
 
 
-def _play_on_gpu(learners: Sequence[Any], groups: list[_Runs], device: str, *, is_strict: bool) -> np.ndarray:
+def _play_on_gpu(
+    learners: Sequence[Any], groups: list[_Runs], device: str, *, is_strict: bool
+) -> np.ndarray:
     """Play the runs that a GPU can play, and return which these are; ``is_strict`` rejects others."""
     players, numbers = find_distinct(learners)
     able = np.zeros(len(learners), dtype=bool)
@@ -219,7 +234,13 @@ class _Runs:
     """
 
     def __init__(
-        self, members: np.ndarray, learners: Any, costs: Any, movement: Any, checkpoints: Any, workers: int
+        self,
+        members: np.ndarray,
+        learners: Any,
+        costs: Any,
+        movement: Any,
+        checkpoints: Any,
+        workers: int,
     ) -> None:
         known = as_costs(costs)
         self.members = members
@@ -261,7 +282,9 @@ class _Runs:
         if is_short(learner, self.costs, len(self.learners)):
             return "rows"
         # Without a movement of the batch, each learner pays for its own.
-        if (self.given is not None or learner.own_movement == self.movement) and self._has_lanes(learner):
+        if (self.given is not None or learner.own_movement == self.movement) and self._has_lanes(
+            learner
+        ):
             return "lanes"
         if not knows_rows(learner, self.costs):
             return "runs"
@@ -288,7 +311,9 @@ class _Runs:
         for first in range(0, len(runs), few):
             members = runs[first : first + few]
             some = [self.learners[i] for i in members]
-            traces = run_many(some, self.costs, movement=self.given, jobs=self.workers, record=record)
+            traces = run_many(
+                some, self.costs, movement=self.given, jobs=self.workers, record=record
+            )
             for i, trace in zip(members, traces, strict=True):
                 if is_curve:
                     parts = np.add.reduceat((trace.hitting, trace.switching), starts, axis=1)
@@ -312,7 +337,9 @@ class _Runs:
         game = Game(self.costs, movement, movement.weights(self.costs.T), None)
         rounds = np.zeros(len(members), dtype=int)
         sums = np.zeros((len(members), 2))
-        for who, _, values, paid in follow_rows(learners, game, [learner.init() for learner in learners]):
+        for who, _, values, paid in follow_rows(
+            learners, game, [learner.init() for learner in learners]
+        ):
             stops = self.marks - rounds[who]
             here = np.flatnonzero((stops > 0) & (stops <= len(values)))
             *parts, rest = np.split(np.stack((values, paid)), stops[here], axis=1)
@@ -325,10 +352,16 @@ class _Runs:
     def _play_lanes(self, runs: np.ndarray) -> None:
         """Play these runs, many at a time."""
         sets = number_equal([self.learners[i].domain for i in runs])
-        pieces = [piece for number in np.unique(sets) for piece in self._cut_pieces(runs[sets == number])]
+        pieces = [
+            piece
+            for number in np.unique(sets)
+            for piece in self._cut_pieces(runs[sets == number])
+        ]
         map_threads(lambda piece: self._play_piece(*piece), pieces, self.workers)
 
-    def _cut_pieces(self, members: np.ndarray) -> Iterator[tuple[Any, tuple[Any, ...], np.ndarray]]:
+    def _cut_pieces(
+        self, members: np.ndarray
+    ) -> Iterator[tuple[Any, tuple[Any, ...], np.ndarray]]:
         """Yield the work of these runs on one set in pieces: a kernel, what it is given, and its runs."""
         from klazy.kernels.batch import GROUP, batch_kernel
 
@@ -339,10 +372,20 @@ class _Runs:
         size = -(-len(members) // (LANES * GROUP * _PIECES * self.workers)) * GROUP
         for kind, order in group_runs(rows, LANES).items():
             blocks = lay_blocks(rows, fill_lanes(order, LANES))
-            kernel = batch_kernel(domain.code, kind.rule, self.movement.code, domain.dim, kind.is_shared)
+            kernel = batch_kernel(
+                domain.code, kind.rule, self.movement.code, domain.dim, kind.is_shared
+            )
             for first in range(0, len(blocks), size):
                 some = blocks[first : first + size]
-                given = (data, self.weights, kind.schedule, kind.offset, program, some, self.marks)
+                given = (
+                    data,
+                    self.weights,
+                    kind.schedule,
+                    kind.offset,
+                    program,
+                    some,
+                    self.marks,
+                )
                 yield kernel, given, members[order[first * LANES : (first + size) * LANES]]
 
     def _play_piece(self, kernel: Any, given: tuple[Any, ...], members: np.ndarray) -> None:

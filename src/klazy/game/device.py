@@ -19,7 +19,14 @@ from klazy.base.install import advise_install
 from klazy.base.parallel import map_threads
 from klazy.game.plan import group_runs, number_equal, write_program
 from klazy.kernels import codes
-from klazy.kernels.layout import LEADER, MANY, EnsembleLayout, LeaderLayout, find_missing_part, rule_of
+from klazy.kernels.layout import (
+    LEADER,
+    MANY,
+    EnsembleLayout,
+    LeaderLayout,
+    find_missing_part,
+    rule_of,
+)
 from klazy.kernels.rules import RULES
 from klazy.movement import Movement
 
@@ -74,9 +81,7 @@ def _find_missing_requirement(gpus: list[int]) -> str | None:
     if not count:
         return "needs an NVIDIA GPU with its driver. Run it where `nvidia-smi` shows one"
     if max(gpus, default=0) >= count:
-        return (
-            f"needs GPU {max(gpus)}, but the last one here is {count - 1}. Name those that `nvidia-smi` shows"
-        )
+        return f"needs GPU {max(gpus)}, but the last one here is {count - 1}. Name those that `nvidia-smi` shows"
     return None
 
 
@@ -146,7 +151,9 @@ def play_learners(
         rank = np.searchsorted(chosen, np.arange(len(learners)))
         mine = [kind[members] == each for members in who]
         players = [rank[members[some]] for members, some in zip(who, mine, strict=True)]
-        grid = Grid([learners[i] for i in chosen], sequences, players, movements[chosen[0]], marks)
+        grid = Grid(
+            [learners[i] for i in chosen], sequences, players, movements[chosen[0]], marks
+        )
         for found, some, paid in zip(sums, mine, play_grid(grid, gpus), strict=True):
             found[some] = paid
     return sums
@@ -223,9 +230,16 @@ def _list_runs(grid: Grid, some: np.ndarray) -> Iterator[tuple[_Launch, np.ndarr
             domain.code, kind.rule, kind.schedule, kind.memory, grid.movement.code, d, kind.is_shared, weights.size > 1
         )  # fmt: skip
         size = codes.FIELDS + (1 + width) * d
-        shared = {"weights": weights, "program": program, "rows": rows[order, :size], "marks": grid.marks}
+        shared = {
+            "weights": weights,
+            "program": program,
+            "rows": rows[order, :size],
+            "marks": grid.marks,
+        }
         yield (
-            _Launch(kernel, {"d": d, "offset": kind.offset}, shared, BLOCK_THREADS, BLOCK_THREADS),
+            _Launch(
+                kernel, {"d": d, "offset": kind.offset}, shared, BLOCK_THREADS, BLOCK_THREADS
+            ),
             some[order],
         )
 
@@ -262,7 +276,9 @@ def _list_ensembles(grid: Grid, some: np.ndarray) -> Iterator[tuple[_Launch, np.
         yield launch, np.array([i for i, _ in members])
 
 
-def _cut_launches(grid: Grid, launches: Iterator[tuple[_Launch, np.ndarray]], gpus: int) -> Iterator[_Piece]:
+def _cut_launches(
+    grid: Grid, launches: Iterator[tuple[_Launch, np.ndarray]], gpus: int
+) -> Iterator[_Piece]:
     """Yield the pieces of launches, each of which plays these learners."""
     T = int(grid.marks[-1])
     for launch, members in launches:
@@ -309,7 +325,9 @@ def play_pieces(pieces: Iterator[_Piece]) -> Iterator[PieceSums]:
 
     try:
         memory = DeviceMemory()
-        begun = (_Playing(piece, memory, memory.stream(number)) for number, piece in enumerate(pieces))
+        begun = (
+            _Playing(piece, memory, memory.stream(number)) for number, piece in enumerate(pieces)
+        )
         for playing, _next in pairwise(chain(begun, (None,))):
             assert playing is not None  # Only the last piece has no next one.
             yield playing.collect()
@@ -323,11 +341,17 @@ def play_pieces(pieces: Iterator[_Piece]) -> Iterator[PieceSums]:
 def _join(sequences: Sequence[Array]) -> Array:
     """Join sequences of one shape, without a copy if they are neighbours in memory: copying takes longer than playing them."""
     base = sequences[0].base
-    if isinstance(base, np.ndarray) and base.flags.c_contiguous and base.dtype == sequences[0].dtype:
+    if (
+        isinstance(base, np.ndarray)
+        and base.flags.c_contiguous
+        and base.dtype == sequences[0].dtype
+    ):
         size = sequences[0].nbytes
         start = _find_address(sequences[0])
         follow = all(
-            each.base is base and each.flags.c_contiguous and _find_address(each) == start + i * size
+            each.base is base
+            and each.flags.c_contiguous
+            and _find_address(each) == start + i * size
             for i, each in enumerate(sequences)
         )
         if follow:
@@ -354,13 +378,19 @@ class _Playing:
         within = np.arange(places.sum()) - np.repeat(self.firsts, places)
         ranks = np.concatenate([ranks for *_, ranks in piece.spans])
         last = np.cumsum(counts)
-        who = ranks[np.minimum(np.repeat(last - counts, places) + within, np.repeat(last - 1, places))]
+        who = ranks[
+            np.minimum(np.repeat(last - counts, places) + within, np.repeat(last - 1, places))
+        ]
         which = np.repeat(np.arange(len(counts)), blocks)
         self.piece = piece
         self.stream = stream
         self.shape = (marks, 2, len(who))
         is_alone = len(sequences) == 1
-        data = memory.keep("data", sequences[0]) if is_alone else memory.send(_join(sequences), stream)
+        data = (
+            memory.keep("data", sequences[0])
+            if is_alone
+            else memory.send(_join(sequences), stream)
+        )
         arrays = {name: memory.keep(name, array) for name, array in launch.shared.items()}
         arrays["who"] = memory.send(who, stream)
         arrays["which"] = memory.send(which, stream)

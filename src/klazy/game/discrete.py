@@ -153,7 +153,9 @@ def sample_whole(trace: Trace[Any], seed: Any) -> WholePoints:
         stays = (1.0 - np.minimum(shift, 1.0)) ** units
     else:
         remedy = "Use Guards(integers=True) on others."
-        raise InvalidInput(f"trace must be of a learner on a Box or a Simplex, got {domain!r}. {remedy}")
+        raise InvalidInput(
+            f"trace must be of a learner on a Box or a Simplex, got {domain!r}. {remedy}"
+        )
     return WholePoints(drawn, np.concatenate(([0.0], 1.0 - stays)))
 
 
@@ -161,7 +163,9 @@ def _check_shares(x: Array) -> Array:
     """Return ``x`` without negative rounding errors, or reject rows that are not on one simplex."""
     total = float(x[0].sum())
     if not total > 0.0:
-        raise InvalidInput(f"x[0] must have a sum above 0, got {x[0].tolist()}. Run a learner on a Simplex.")
+        raise InvalidInput(
+            f"x[0] must have a sum above 0, got {x[0].tolist()}. Run a learner on a Simplex."
+        )
     on = Simplex(x.shape[1], total).violation(x) <= TOLERANCE
     if not on.all():
         row = int(on.argmin())

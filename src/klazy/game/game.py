@@ -44,7 +44,12 @@ class Game:
 
     @classmethod
     def check(
-        cls, domain: ConvexSet, costs: Any, movement: Any = None, x0: Any = None, learner: Any = None
+        cls,
+        domain: ConvexSet,
+        costs: Any,
+        movement: Any = None,
+        x0: Any = None,
+        learner: Any = None,
     ) -> Self:
         """Check the parts of a game on a set; NaN and inf in the data are found later, in the costs.
 
@@ -73,7 +78,9 @@ class Game:
         """
         known = as_costs(costs)
         if known.dim != domain.dim:
-            raise InvalidInput(f"costs must have dimension {domain.dim}, as the set does, got {known.dim}.")
+            raise InvalidInput(
+                f"costs must have dimension {domain.dim}, as the set does, got {known.dim}."
+            )
         if movement is None:
             movement = suit_movement(domain) if learner is None else learner.own_movement
         movement = as_movement(movement, drifting=True)
@@ -129,7 +136,9 @@ def check_family(learner: Learner[Any], costs: Costs) -> None:
     """Reject costs whose rows this learner does not understand."""
     # A learner without a family takes gradients, and all costs have them.
     if learner.family is not None and not learner.understands(costs.family):
-        raise InvalidInput(f"costs must be of the learner's family, {learner.family}, got {costs}.")
+        raise InvalidInput(
+            f"costs must be of the learner's family, {learner.family}, got {costs}."
+        )
 
 
 def find_rows(learner: Learner[Any], costs: Any) -> Array:
@@ -143,7 +152,9 @@ def check_delays(delays: Any, T: int | None = None) -> Array:
     if given.ndim == 0 and T is not None:
         given = np.full(T, float(given))
     if given.ndim != 1 or (T is not None and len(given) != T):
-        raise InvalidInput(f"delays must have shape ({T or 'T'},), one per round, got {given.shape}.")
+        raise InvalidInput(
+            f"delays must have shape ({T or 'T'},), one per round, got {given.shape}."
+        )
     fits = (given >= 0.0) & ((given == np.trunc(given)) | (given == np.inf))
     if not fits.all():
         i = int(fits.argmin())

@@ -76,12 +76,16 @@ def group_runs(rows: Array, few: float) -> dict[RunKind, np.ndarray]:
     """
     with_ring = [code for name, code in RULE_CODES.items() if RULES[name].ring]
     rings = np.where(np.isin(rows[:, codes.RULE], with_ring), rows[:, codes.OWN], 0.0)
-    about = np.column_stack((rows[:, [codes.RULE, codes.SCHEDULE, codes.MEMORY]], rings, rows[:, codes.B]))
+    about = np.column_stack(
+        (rows[:, [codes.RULE, codes.SCHEDULE, codes.MEMORY]], rings, rows[:, codes.B])
+    )
     distinct, place = np.unique(about, axis=0, return_inverse=True)
     groups = find_places(place.ravel())
     kinds: dict[RunKind, np.ndarray] = {}
     rare: dict[RunKind, list[RunKind]] = {}
-    for (rule, schedule, memory, ring, offset), runs in zip(distinct.tolist(), groups, strict=True):
+    for (rule, schedule, memory, ring, offset), runs in zip(
+        distinct.tolist(), groups, strict=True
+    ):
         kind = RunKind(True, int(rule), int(schedule), int(memory), int(ring), offset)
         kinds[kind] = runs
         if schedule == codes.SCALE_FREE or (schedule == codes.SQRT and len(runs) < few):
@@ -89,7 +93,10 @@ def group_runs(rows: Array, few: float) -> dict[RunKind, np.ndarray]:
     for alone, some in rare.items():
         if len(some) > 1 or alone.schedule == codes.SCALE_FREE:
             kinds[alone] = np.concatenate([kinds.pop(kind) for kind in some])
-    return {kind: runs[np.argsort(rows[runs, codes.SLACK], kind="stable")] for kind, runs in kinds.items()}
+    return {
+        kind: runs[np.argsort(rows[runs, codes.SLACK], kind="stable")]
+        for kind, runs in kinds.items()
+    }
 
 
 def write_program(learners: Sequence[Any], movement: Movement) -> tuple[Array, Array]:

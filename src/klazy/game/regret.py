@@ -26,7 +26,14 @@ if TYPE_CHECKING:
     from klazy.show import Figure
 
 EUCLIDEAN = L2Movement()
-REGRET_PARTS = ("dynamic", "switching", "comparator_switching", "smoothed", "total", "path_length")
+REGRET_PARTS = (
+    "dynamic",
+    "switching",
+    "comparator_switching",
+    "smoothed",
+    "total",
+    "path_length",
+)
 
 
 class Curves(NamedTuple):
@@ -106,7 +113,9 @@ class Regret(Tabular):
     @property
     def _running(self) -> dict[str, Array]:
         if self.curves is None:
-            raise InvalidInput("The run has totals only. Run it with record='costs' to plot its regret.")
+            raise InvalidInput(
+                "The run has totals only. Run it with record='costs' to plot its regret."
+            )
         return {name: getattr(self.curves, name) for name in ("dynamic", "switching", "total")}
 
     def plot(self) -> Figure:
@@ -209,9 +218,13 @@ def check_comparator(
     """Return a comparator of a run as one point per round, of shape (T, d), or reject it."""
     given: Any = getattr(u, "u", u)
     is_sequence = count_axes(given) == 2
-    points = rows(given, "u", trace.dim, trace.T) if is_sequence else vector(given, "u", trace.dim)
+    points = (
+        rows(given, "u", trace.dim, trace.T) if is_sequence else vector(given, "u", trace.dim)
+    )
     if domain is not None and (domain.violation(points) > TOLERANCE).any():
-        raise InvalidInput(f"u must be in {domain!r}, got a point outside. Use domain.project(u).")
+        raise InvalidInput(
+            f"u must be in {domain!r}, got a point outside. Use domain.project(u)."
+        )
     return np.broadcast_to(points, (trace.T, trace.dim))
 
 

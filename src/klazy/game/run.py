@@ -20,7 +20,14 @@ from klazy.base.checks import Array, InvalidInput, instance, one_of, rows
 from klazy.base.options import explain_arguments
 from klazy.base.parallel import map_threads
 from klazy.costs import Costs, as_costs, rounds_of
-from klazy.game.game import Game, check_delays, check_family, check_player, count_workers, find_rows
+from klazy.game.game import (
+    Game,
+    check_delays,
+    check_family,
+    check_player,
+    count_workers,
+    find_rows,
+)
 from klazy.game.plan import split_sequences
 from klazy.game.trace import Totals, Trace
 from klazy.kernels.codes import LINEAR, code_of
@@ -162,7 +169,9 @@ def run(
     one_of(engine, "engine", ENGINES)
     one_of(record, "record", tuple(KEPT_BY_RECORD))
     if record == "experts" and not hasattr(known, "name_accounts"):
-        message = f"record='experts' is for SAder and Leader, got {learner!r}. Use record='actions'."
+        message = (
+            f"record='experts' is for SAder and Leader, got {learner!r}. Use record='actions'."
+        )
         raise InvalidInput(message)
     player = _StepRun(known, game, record)
     if hints is not None:
@@ -172,9 +181,19 @@ def run(
     player.by_value = _learns_from_values(known, feedback)
     first = known.init() if state is None else known.check_state(state)
     within = None if limits is None else LimitedSet.check(limits, known.domain, game.costs.T)
-    if within is not None and guards is None and engine != "step" and has_own_path(known, game.costs):
+    if (
+        within is not None
+        and guards is None
+        and engine != "step"
+        and has_own_path(known, game.costs)
+    ):
         _check_guards(player, NO_GUARDS, "limits")
-        options: dict[str, Any] = {"movement": game.movement, "engine": engine, "hints": hints, "x0": x0}
+        options: dict[str, Any] = {
+            "movement": game.movement,
+            "engine": engine,
+            "hints": hints,
+            "x0": x0,
+        }
         return limit_trace(run(learner, game.costs, state=state, **options), game, within, record)
     missing = find_missing_part(known, game.costs, game.movement)
     if within is not None:
@@ -190,7 +209,9 @@ def run(
     if engine == "compiled" and missing is not None:
         raise InvalidInput(f"engine='compiled' does not know {missing}. Use engine='auto'.")
     if engine == "auto" and player.guards is None:
-        if knows_rows(known, game.costs) and (missing is not None or game.costs.T < WORTH_A_KERNEL):
+        if knows_rows(known, game.costs) and (
+            missing is not None or game.costs.T < WORTH_A_KERNEL
+        ):
             return play_by_rows(known, game, first, record)
         # Research learners of klazy have no kernel; their docs say that their runs are slow.
         is_own = not type(known).__module__.startswith("klazy.")
@@ -300,7 +321,9 @@ def _learns_from_values(learner: Learner[Any], feedback: Any) -> bool:
 def _check_delays(learner: Learner[Any], game: Game, delays: Any) -> Array:
     """Return the delay of each round, of shape (T,), or reject them."""
     if not learner.takes_delays:
-        raise InvalidInput(f"delays are for a Delayed learner, got {learner!r}. Use Delayed(learner).")
+        raise InvalidInput(
+            f"delays are for a Delayed learner, got {learner!r}. Use Delayed(learner)."
+        )
     return check_delays(delays, game.costs.T)
 
 
@@ -352,7 +375,9 @@ def run_many(
             "learners and costs must not both be lists. Use run_batch, or loop over one of them."
         )
     if not many and sequences is None:
-        raise InvalidInput("learners or costs must be a list. Use run for one learner and one sequence.")
+        raise InvalidInput(
+            "learners or costs must be a list. Use run for one learner and one sequence."
+        )
     players: list[Any] = list(learners) if many else [learners]
     for i, learner in enumerate(players):
         check_player(learner, f"learners[{i}]")
@@ -366,7 +391,9 @@ def run_many(
     return map_threads(lambda pair: run(*pair, **options), pairs, workers)
 
 
-def _run_in_processes(pairs: list[Any], options: dict[str, Any], workers: int) -> list[Trace[Any]]:
+def _run_in_processes(
+    pairs: list[Any], options: dict[str, Any], workers: int
+) -> list[Trace[Any]]:
     """Play runs in processes of joblib."""
     from joblib import Parallel, delayed
 
@@ -377,10 +404,15 @@ def _run_in_processes(pairs: list[Any], options: dict[str, Any], workers: int) -
     return [replace(trace, costs=costs, source=learner) for trace, (learner, costs) in both]
 
 
-def play_compiled(learner: Any, game: Game, state: Any, record: str, hints: Array | None) -> Trace[Any]:
+def play_compiled(
+    learner: Any, game: Game, state: Any, record: str, hints: Array | None
+) -> Trace[Any]:
     """Play the whole game in one call of a kernel."""
     costs = game.costs
-    rounds = {name: costs.T if name in KEPT_BY_RECORD[record] else 0 for name in KEPT_BY_RECORD["experts"]}
+    rounds = {
+        name: costs.T if name in KEPT_BY_RECORD[record] else 0
+        for name in KEPT_BY_RECORD["experts"]
+    }
     x = np.empty((rounds["x"], costs.dim))
     hitting = np.empty(rounds["hitting"])
     switching = np.empty(rounds["switching"])
@@ -411,7 +443,9 @@ def play_compiled(learner: Any, game: Game, state: Any, record: str, hints: Arra
     return _make_trace(learner, game, record, paid, last, kept, engine="compiled", hints=hints)
 
 
-def play_limited(learner: Any, game: Game, state: Any, record: str, within: LimitedSet) -> Trace[Any]:
+def play_limited(
+    learner: Any, game: Game, state: Any, record: str, within: LimitedSet
+) -> Trace[Any]:
     """Play the whole game within limits in one call of a kernel."""
     costs = game.costs
     x = np.empty((costs.T, costs.dim))
@@ -472,7 +506,9 @@ class _StepRun:
         x = state.x
         end_round = self._end_with_gradient
         if self.guards is not None:
-            self._guarded = self.guards.init(self.learner.domain, state.x, state.t, self._limits_of(1))
+            self._guarded = self.guards.init(
+                self.learner.domain, state.x, state.t, self._limits_of(1)
+            )
             x = self._guarded.x
             if self.record == "actions":
                 self._kept["wanted"] = []
@@ -488,7 +524,9 @@ class _StepRun:
         facts = {"engine": "step", "hints": self.hints, "guards": guards, "limits": self.limits}
         return _make_trace(self.learner, self.game, self.record, totals, state, kept, **facts)
 
-    def _loop(self, state: Any, x: Array, end_round: Callable[..., tuple[Any, Array]]) -> tuple[Totals, Any]:
+    def _loop(
+        self, state: Any, x: Array, end_round: Callable[..., tuple[Any, Array]]
+    ) -> tuple[Totals, Any]:
         T = self.game.costs.T
         movement = self.game.movement
         weights = np.broadcast_to(self.game.weights, T)
@@ -570,7 +608,9 @@ class _StepRun:
         for s in arrived:
             if s < t:
                 point = self.learner.find_point(state, self._played_before + s)
-                state = self.learner.learn(state, self._played_before + s, self._observe(s, point))
+                state = self.learner.learn(
+                    state, self._played_before + s, self._observe(s, point)
+                )
         if t in arrived:
             g = self._observe(t, state.x)
             state = self.learner.step(state, g)
@@ -590,7 +630,9 @@ def _warn_of_time(missing: str, learner: Learner[Any], seconds: float) -> None:
     if missing == type(learner.domain).__name__ and code_of(simplest) is not None:
         remedy = f"The same set is {simplest!r}, which has one."
     elif missing == type(learner).__name__:
-        remedy = "A learner compiles if its class names a `rule`: see the how-to on your own learner."
+        remedy = (
+            "A learner compiles if its class names a `rule`: see the how-to on your own learner."
+        )
     warnings.warn(
         f"This run takes about {seconds:.0f} s: it goes through NumPy, because {missing} has no compiled kernel. {remedy} "
         "Write engine='step' if you mean it.",
@@ -612,7 +654,9 @@ def play_by_rows(learner: Any, game: Game, state: Any, record: str) -> Trace[Any
         for name, parts in kept.items():
             parts.append(now[name])
     arrays = {name: np.concatenate(parts) for name, parts in kept.items()}
-    return _make_trace(learner, game, record, Totals(hit, moved), states[0], arrays, engine="rows")
+    return _make_trace(
+        learner, game, record, Totals(hit, moved), states[0], arrays, engine="rows"
+    )
 
 
 def follow_rows(
@@ -662,16 +706,28 @@ def _check_played(learner: Learner[Any], played: list[Array], last: int) -> None
 
 
 def _make_trace(
-    learner: Any, game: Game, record: str, totals: Totals, state: Any, kept: dict[str, Array], **facts: Any
+    learner: Any,
+    game: Game,
+    record: str,
+    totals: Totals,
+    state: Any,
+    kept: dict[str, Array],
+    **facts: Any,
 ) -> Trace[Any]:
     """Make the trace of a run, or reject sums that are not finite."""
     if not np.isfinite(totals).all() or not is_finite(state):
-        raise InvalidInput(f"The sums of {game.costs} or the learner's state overflow. Use larger units.")
+        raise InvalidInput(
+            f"The sums of {game.costs} or the learner's state overflow. Use larger units."
+        )
     if record == "experts":
         kept |= learner.name_accounts(kept.pop("account"), kept["hitting"])
     known = {name: array for name, array in kept.items() if array.size}
-    return game.make_trace(source=learner, record=record, totals=totals, state=state, kept=known, **facts)
+    return game.make_trace(
+        source=learner, record=record, totals=totals, state=state, kept=known, **facts
+    )
 
 
 def _reject_value(costs: Costs, t: int) -> ValueError:
-    return InvalidInput(f"Costs must be finite on the set, but {costs!r} are not at x_{t}, in round {t}.")
+    return InvalidInput(
+        f"Costs must be finite on the set, but {costs!r} are not at x_{t}, in round {t}."
+    )

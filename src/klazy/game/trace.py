@@ -27,7 +27,9 @@ TRACE_FORMAT = 2  # The format of the files of Trace.save; format 1 did not name
 # Fields that are saved unchanged.
 _SAVED = ("learner", "engine", "record", "T", "dim", "totals", "columns")
 STILL = 1e-12  # a coordinate that changes by no more has not moved
-COMPARED_TOGETHER = 4096  # rounds that are compared together, so that they stay in the processor's cache
+COMPARED_TOGETHER = (
+    4096  # rounds that are compared together, so that they stay in the processor's cache
+)
 
 
 class Totals(NamedTuple):
@@ -202,7 +204,9 @@ class Trace(Generic[S]):
             return self.kept[name]
         problem = f"record={needed!r}, got record={self.record!r}; run it again so."
         if self.record == needed == "experts":
-            problem = f"a run that has it, got learner={self._title}; use a Leader, with its guard."
+            problem = (
+                f"a run that has it, got learner={self._title}; use a Leader, with its guard."
+            )
         raise AttributeError(f"Trace.{name} needs {problem}")
 
     def __repr__(self) -> str:
@@ -232,7 +236,9 @@ class Trace(Generic[S]):
             picture = draw_sparkline({"hitting": hit, "switching": moved, "cost": hit + moved})
         parts = load_macros()
         words = parts.paragraphs([self._game, *self._moves])
-        return parts.card("Trace", parts.code(self._title), words, parts.row(parts.table(rows, 6), picture))
+        return parts.card(
+            "Trace", parts.code(self._title), words, parts.row(parts.table(rows, 6), picture)
+        )
 
     @property
     def _game(self) -> str:
@@ -240,7 +246,11 @@ class Trace(Generic[S]):
 
     @property
     def _named(self) -> dict[str, float]:
-        return {"hitting": self.totals.hitting, "switching": self.totals.switching, "cost": self.totals.cost}
+        return {
+            "hitting": self.totals.hitting,
+            "switching": self.totals.switching,
+            "cost": self.totals.cost,
+        }
 
     @property
     def _moves(self) -> list[str]:
@@ -278,7 +288,11 @@ class Trace(Generic[S]):
         """
         with explain_missing("to_frame", "polars", "cli"):
             import polars
-        columns = {"t": np.arange(1, self.T + 1), "hitting": self.hitting, "switching": self.switching}
+        columns = {
+            "t": np.arange(1, self.T + 1),
+            "hitting": self.hitting,
+            "switching": self.switching,
+        }
         if "x" in self.kept:
             for i, name in enumerate(self._names):
                 columns[f"x_{name}" if name in columns else name] = self.x[:, i]
@@ -303,7 +317,9 @@ class Trace(Generic[S]):
         ['cost so far', 'decision']
         """
         points = self.kept.get("x")
-        return draw_run(self.hitting, self.switching, points, self.kept.get("weights"), self.columns)
+        return draw_run(
+            self.hitting, self.switching, points, self.kept.get("weights"), self.columns
+        )
 
     def gradients(self) -> Array:
         """Compute the gradients g_t at the points played.
@@ -414,7 +430,9 @@ class Trace(Generic[S]):
                 about = json.loads(str(file["about"]))
                 arrays = {name: file[name] for name in file.files if name != "about"}
             if about.pop("format") > TRACE_FORMAT:
-                raise InvalidInput(f"{path} was written by a newer klazy. Update klazy to read it.")
+                raise InvalidInput(
+                    f"{path} was written by a newer klazy. Update klazy to read it."
+                )
             if about.pop("arrays", list(arrays)) != list(arrays):
                 raise ValueError("arrays are missing")
             about["text"] = about.pop("learner")
@@ -444,9 +462,13 @@ def check_from_start(trace: Any) -> None:
     if trace.limits is not None:
         raise InvalidInput("trace must be of a run without limits. Run it again without them.")
     if trace.guards is not None:
-        raise InvalidInput(f"trace must be of a run without guards, got one with {trace.guards!r}.")
+        raise InvalidInput(
+            f"trace must be of a run without guards, got one with {trace.guards!r}."
+        )
     if trace.source is None or trace.state is None or trace.costs is None:
-        raise InvalidInput("A trace from a file does not have its learner and costs. Run it again.")
+        raise InvalidInput(
+            "A trace from a file does not have its learner and costs. Run it again."
+        )
     if trace.state.t != trace.T + 1:
         raise InvalidInput(
             f"trace must start in round 1, got one from round {trace.state.t - trace.T}. Run it without a state."

@@ -90,7 +90,9 @@ class _Bundle:
         total[empty] = 1.0
         shares = shares / total[rounds]
         combined = np.zeros((self.T, 1 + self.slopes.shape[1]))
-        np.add.at(combined, rounds, shares[:, None] * np.column_stack((self.offsets, self.slopes)))
+        np.add.at(
+            combined, rounds, shares[:, None] * np.column_stack((self.offsets, self.slopes))
+        )
         return combined[:, 0], combined[:, 1:]
 
 
@@ -141,7 +143,9 @@ class _Planes:
         n = T * d
         priced = problem.grouped is False
         longest = np.empty(0)
-        more = 2 * n if priced else T  # variables after those of the sequence and of the rounds' costs
+        more = (
+            2 * n if priced else T
+        )  # variables after those of the sequence and of the rounds' costs
         cost = np.concatenate((np.zeros(n), np.ones(T), np.zeros(more)))
         low = np.concatenate((self.low, np.full(T + more, -np.inf)))
         high = np.concatenate((self.high, np.full(T + more, np.inf)))
@@ -156,7 +160,9 @@ class _Planes:
         equal = []
         sums = []
         if self.total is not None:
-            equal.append([kron(eye_array(T), np.ones((1, d))), csr_array((T, T)), csr_array((T, more))])
+            equal.append(
+                [kron(eye_array(T), np.ones((1, d))), csr_array((T, T)), csr_array((T, more))]
+            )
             sums.append(np.full(T, self.total))
         if priced:
             # A step is written as a rise minus a fall.
@@ -184,7 +190,9 @@ class _Planes:
             bounds=np.column_stack((low, high)),
         )
         if found.x is None:
-            raise ArithmeticError(f"A linear programme was not solved: {found.message} Rescale the costs.")
+            raise ArithmeticError(
+                f"A linear programme was not solved: {found.message} Rescale the costs."
+            )
         shares = -found.ineqlin.marginals
         e, h = self.tangents.combine(shares[:k], now)
         weights = problem.weights[:, None]
@@ -209,10 +217,14 @@ class _Planes:
         self.walls.add(rounds, np.vecdot(away[far], inside[far]), away[far], now)
 
 
-def cut_optimum(problem: Problem, gap: float, iterations: int, progress: Progress | None) -> Optimum:
+def cut_optimum(
+    problem: Problem, gap: float, iterations: int, progress: Progress | None
+) -> Optimum:
     """Find the optimum by cutting planes, to the gap or as far as the iterations go."""
     planes = _Planes(problem)
-    best = problem.keep_within(problem.sets.nearest(np.tile(problem.domain.start, (problem.T, 1))))
+    best = problem.keep_within(
+        problem.sets.nearest(np.tile(problem.domain.start, (problem.T, 1)))
+    )
     paid = problem.paid(best)
     planes.look(best, 0)
     bound = -np.inf

@@ -130,14 +130,18 @@ def _bound(problem: Problem, relatives: Array, mu: Array) -> float:
     least = np.full(problem.T, np.inf)
     for i in range(problem.dim):
         for j in range(i, problem.dim):
-            edge = _least_on_edge(relatives[:, [i, j]], slopes[:, [i, j]], after[:, [i, j]], total)
+            edge = _least_on_edge(
+                relatives[:, [i, j]], slopes[:, [i, j]], after[:, [i, j]], total
+            )
             least = np.minimum(least, edge)
     value = float(least.sum()) - float(mu[0] @ problem.before)
     size = float(np.abs(slopes).sum() + np.abs(mu).sum()) * total
     return value - (problem.dim + 100) * EPS * size
 
 
-def _bound_capped(problem: Problem, relatives: Array, mu: Array, u: Array, is_linear: bool) -> float:
+def _bound_capped(
+    problem: Problem, relatives: Array, mu: Array, u: Array, is_linear: bool
+) -> float:
     """Sum the least value of every round on a capped simplex, with tangents of the costs at a sequence ``u``."""
     domain = problem.domain
     total = float(u[0].sum())
@@ -159,9 +163,9 @@ def _bound_capped(problem: Problem, relatives: Array, mu: Array, u: Array, is_li
         p = slope + mu - (total / worth)[:, None] * carried
         least = np.minimum(least, np.vecdot(p, domain.lowest(p)))
     value = float((height + least - total * middle).sum()) - float(mu[0] @ problem.before)
-    size = float(np.abs(slope).sum() + np.abs(mu).sum() + np.abs(carried).sum()) + problem.dim * float(
-        np.abs(after).sum()
-    )
+    size = float(
+        np.abs(slope).sum() + np.abs(mu).sum() + np.abs(carried).sum()
+    ) + problem.dim * float(np.abs(after).sum())
     return value - (problem.dim + 100) * EPS * (size * total + float(np.abs(height).sum()))
 
 

@@ -28,12 +28,18 @@ from klazy.sets import Box, ConvexSet
 from klazy.sets.limits import LimitedSet
 
 CELLS = 20_000_000  # the largest table of rounds and integers
-PAIRS = 1_000_000  # the largest table of pairs of integers, where every move has a price of its own
+PAIRS = (
+    1_000_000  # the largest table of pairs of integers, where every move has a price of its own
+)
 
 
 def exact_optimum(problem: Problem) -> Optimum | None:
     """Return the optimum of linear costs if a dynamic programme finds it, else None."""
-    if problem.is_tied or problem.within is not None or codes.code_of(problem.costs) != codes.LINEAR:
+    if (
+        problem.is_tied
+        or problem.within is not None
+        or codes.code_of(problem.costs) != codes.LINEAR
+    ):
         return None
     kind = codes.code_of(problem.domain)
     is_inside = problem.x0 is None or problem.domain.contains(problem.x0)
@@ -124,7 +130,9 @@ def tabulate(game: Game, domain: Box) -> list[Costly]:
         known = "by coordinate, as L1Movement and AsymmetricMovement do"
         raise InvalidInput(f"movement must charge {known}, got {movement!r}.")
     if game.weights.size > 1:
-        raise InvalidInput(f"movement must have one weight for all rounds, got {movement!r}. Use their mean.")
+        raise InvalidInput(
+            f"movement must have one weight for all rounds, got {movement!r}. Use their mean."
+        )
     return [_make_table(game, domain, i) for i in range(domain.dim)]
 
 
@@ -144,7 +152,9 @@ def _list_integers(domain: Box, i: int) -> Array:
 def _cost_of(costs: Any, i: int, values: Array) -> Array:
     """Return the costs of these numbers as coordinate i, of shape (T, n)."""
     if not _is_separable(costs):
-        return np.array([[costs.value(t, np.array([v])) for v in values] for t in range(1, costs.T + 1)])
+        return np.array(
+            [[costs.value(t, np.array([v])) for v in values] for t in range(1, costs.T + 1)]
+        )
     family = costs.family.coordinate(i)
     rows = costs.data[:, [i, *range(costs.dim, costs.data.shape[1])]]
     return family.value(rows[:, None], values[:, None])
@@ -155,7 +165,9 @@ def _is_separable(costs: Costs) -> bool:
     return costs.family is not None and costs.family.coordinate(0) is not None
 
 
-def relax(come: Array, up: float, down: float, rise: int | None = None, fall: int | None = None) -> Array:
+def relax(
+    come: Array, up: float, down: float, rise: int | None = None, fall: int | None = None
+) -> Array:
     """Return the least cost to come after one more move, with prices of rising and falling by one: two sweeps.
 
     A move rises by at most ``rise`` and falls by at most ``fall``, if these are given.
@@ -195,7 +207,9 @@ def whole_optimum(
             limits = np.full(2 * domain.dim, np.inf)
         if held is None:
             held = np.zeros(game.costs.T, dtype=bool)
-        solved = [_solve_coordinate(game, domain, i, limits, held, within) for i in range(domain.dim)]
+        solved = [
+            _solve_coordinate(game, domain, i, limits, held, within) for i in range(domain.dim)
+        ]
         u = np.stack(solved, axis=1)
     elif relaxed is not None:
         points = relaxed.u if within is None else within.keep(relaxed.u)
@@ -267,7 +281,9 @@ def _solve_coordinate(
         else:
             come[0] += weights[0] * price(game.x0[i], values) + reach(game.x0[i], values)
         if np.isinf(come[0]).all():
-            raise InvalidInput(f"No whole number can follow x0[{i}]={game.x0[i]:g} with this ramp or lead.")
+            raise InvalidInput(
+                f"No whole number can follow x0[{i}]={game.x0[i]:g} with this ramp or lead."
+            )
     for t in range(1, len(costs)):
         if held[t]:
             come[t] = come[t - 1] + costs[t]

@@ -156,7 +156,9 @@ class Frontier:
         lower, upper = self.best(P)
         lines = {"best in hindsight": upper}
         bands = {"best in hindsight": (lower, upper)}
-        return show.draw_lines(P, lines, "path length", "hitting cost", bands=bands, marked=named, log="x")
+        return show.draw_lines(
+            P, lines, "path length", "hitting cost", bands=bands, marked=named, log="x"
+        )
 
     def _corners(self) -> Array:
         """Return where the bounds may be furthest apart: at corners of the polygon, and where neighbouring lines meet."""
@@ -164,7 +166,9 @@ class Frontier:
         weight = self.weight[finite]
         bound = self.bound[finite]
         meet = np.diff(bound) / np.diff(weight)
-        return np.concatenate((self.path_length, np.clip(meet, self.path_length[0], self.path_length[-1])))
+        return np.concatenate(
+            (self.path_length, np.clip(meet, self.path_length[0], self.path_length[-1]))
+        )
 
     def __repr__(self) -> str:
         ends = f"{self.hitting[0]:.7g} at rest to {self.hitting[-1]:.7g} at length {self.path_length[-1]:.7g}"
@@ -328,7 +332,11 @@ class Search:
         limits: Any = None,
     ) -> None:
         game = Game.check(domain, costs, movement)
-        within = None if limits is None else LimitedSet.check(limits, domain, game.costs.T).check_rounds()
+        within = (
+            None
+            if limits is None
+            else LimitedSet.check(limits, domain, game.costs.T).check_rounds()
+        )
         self.problem = Problem(game, domain, within=within)
         self.gap = gap
         self.iterations = integer(iterations, "iterations")
@@ -353,11 +361,15 @@ class Search:
     def _add_fixed(self, domain: ConvexSet) -> None:
         """Begin with the best fixed point, which pays nothing for moving."""
         try:
-            fixed = best_fixed(self.problem.costs, domain, gap=self.gap, iterations=self.iterations)
+            fixed = best_fixed(
+                self.problem.costs, domain, gap=self.gap, iterations=self.iterations
+            )
         except GapNotReached as stopped:  # The bound is valid, only less tight.
             fixed = stopped.best
         still = np.tile(fixed.x, (self.problem.T, 1))
-        bound = -np.inf if self.problem.free else fixed.lower_bound  # else one may move at no length
+        bound = (
+            -np.inf if self.problem.free else fixed.lower_bound
+        )  # else one may move at no length
         self.solved.append(Vertex(np.inf, 0.0, fixed.cost, bound, still, None))
 
     def _add(self, weight: float) -> None:
@@ -367,7 +379,9 @@ class Search:
         _, length = self.problem.paid(found.u)
         if self.problem.is_linear:
             point = None  # Linear costs start elsewhere.
-        self.solved.append(Vertex(weight, length, found.hitting, found.lower_bound, found.u, point))
+        self.solved.append(
+            Vertex(weight, length, found.hitting, found.lower_bound, found.u, point)
+        )
         self.tried.add(weight)
         self.vertices = _hull(self.solved)
 
@@ -375,7 +389,9 @@ class Search:
         """Return the last point for the nearest weight; linear costs have a better start of their own."""
         if self.problem.is_linear or not self.solved:
             return None
-        return min(self.solved, key=lambda v: abs(np.log(v.weight + TINY) - np.log(weight + TINY))).point
+        return min(
+            self.solved, key=lambda v: abs(np.log(v.weight + TINY) - np.log(weight + TINY))
+        ).point
 
     @property
     def saved(self) -> float:
@@ -417,7 +433,9 @@ class Search:
 
     def lines(self) -> Array:
         """Return weights, falling, and bounds of all problems solved, of shape (2, n)."""
-        return np.array([(v.weight, v.bound) for v in sorted(self.solved, key=lambda v: -v.weight)]).T.copy()
+        return np.array(
+            [(v.weight, v.bound) for v in sorted(self.solved, key=lambda v: -v.weight)]
+        ).T.copy()
 
     def mixture(self, P: float) -> Optimum:
         """Mix the vertex before P and the one after it, as far as P allows."""
@@ -435,7 +453,11 @@ class Search:
 def line_bound(weight: Array, bound: Array, P: Array) -> Array:
     """Return the highest line at every P; that of infinite weight, the best fixed point's, counts at P = 0 alone."""
     finite = np.isfinite(weight)
-    lines = (bound[finite, None] - weight[finite, None] * np.ravel(P)).max(axis=0).reshape(np.shape(P))
+    lines = (
+        (bound[finite, None] - weight[finite, None] * np.ravel(P))
+        .max(axis=0)
+        .reshape(np.shape(P))
+    )
     return np.where(P <= 0.0, np.maximum(lines, bound[~finite].max(initial=-np.inf)), lines)
 
 

@@ -17,7 +17,13 @@ from klazy.hindsight.cutting import cut_optimum
 from klazy.hindsight.drifting import drift_with, drifted_optimum
 from klazy.hindsight.dynamic import exact_optimum, is_exact, whole_optimum
 from klazy.hindsight.optimum import GapNotReached, Optimum
-from klazy.hindsight.problem import Problem, check_bounded_set, check_limits, hold_first, needs_cuts
+from klazy.hindsight.problem import (
+    Problem,
+    check_bounded_set,
+    check_limits,
+    hold_first,
+    needs_cuts,
+)
 from klazy.hindsight.splitting import Point, Progress, iterate
 from klazy.movement import Movement
 from klazy.sets import ConvexSet
@@ -135,12 +141,18 @@ def offline_optimum(
     budget = integer(iterations, "iterations")
     integers = check_flag(integers, "integers")
     if progress is not None and not callable(progress):
-        raise InvalidInput(f"progress must be a function progress(iteration, gap), got {progress!r}.")
+        raise InvalidInput(
+            f"progress must be a function progress(iteration, gap), got {progress!r}."
+        )
     game.costs.check_finite()
     is_drifting = game.movement.is_drifting
     if integers and is_drifting:
-        raise InvalidInput("Integers and a DriftedMovement do not go together. Use TVMovement(...).")
-    within = None if limits is None else LimitedSet.check(limits, domain, game.costs.T).check_rounds()
+        raise InvalidInput(
+            "Integers and a DriftedMovement do not go together. Use TVMovement(...)."
+        )
+    within = (
+        None if limits is None else LimitedSet.check(limits, domain, game.costs.T).check_rounds()
+    )
     if within is not None and integers:
         within = within.to_integers()
     reach = check_limits(ramp, domain.dim)
@@ -174,7 +186,9 @@ def offline_optimum(
         if found is None and is_drifting:
             found = drifted_optimum(game, domain, gap, budget, report)
         elif found is None:
-            found, _ = solve(Problem(game, domain, reach, lead, within), gap, budget, progress=report)
+            found, _ = solve(
+                Problem(game, domain, reach, lead, within), gap, budget, progress=report
+            )
             if integers:
                 found = whole_optimum(game, domain, found, within=within)
     assert found is not None
@@ -199,7 +213,9 @@ def find_obstacle(
     has_prices = movement.grouped is False and movement.degree == 1.0
     if integers and not is_exact(costs, domain, movement):
         return f"A {limit} of integers needs a Box and costs by coordinate, got {domain!r} and {costs!r}."
-    if movement.is_drifting or (not has_prices and (limit == "ramp" or needs_cuts(costs, movement))):
+    if movement.is_drifting or (
+        not has_prices and (limit == "ramp" or needs_cuts(costs, movement))
+    ):
         known = "L1Movement, TVMovement or AsymmetricMovement"
         return f"A {limit} needs a movement with prices of each coordinate ({known}), got {movement!r}."
     return ""
@@ -257,4 +273,6 @@ def find_best(
     switching = float((movement.weight * movement.distance(found.u[1:] - stand)).sum())
     bound = float(costs.values(domain.lowest(-relatives)).sum())
     cost = found.hitting + switching
-    return replace(found, switching=switching, lower_bound=bound, gap=(cost - bound) / (abs(cost) or 1.0))
+    return replace(
+        found, switching=switching, lower_bound=bound, gap=(cost - bound) / (abs(cost) or 1.0)
+    )

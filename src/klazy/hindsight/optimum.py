@@ -67,7 +67,9 @@ class Optimum:
     iterations: int
     movement: Movement | None = None
     x0: Array | None = None
-    columns: tuple[str, ...] | None = None  # the names of the coordinates, where costs came as a frame
+    columns: tuple[str, ...] | None = (
+        None  # the names of the coordinates, where costs came as a frame
+    )
 
     @property
     def cost(self) -> float:
@@ -92,7 +94,8 @@ class Optimum:
         """Show the same in a notebook, with a small picture of a few coordinates."""
         title, *_, moves = str(self).splitlines()
         rows = [
-            {"": name.replace("_", " "), "value": getattr(self, name)} for name in (*OPTIMUM_PARTS, "gap")
+            {"": name.replace("_", " "), "value": getattr(self, name)}
+            for name in (*OPTIMUM_PARTS, "gap")
         ]
         picture = ""
         if self.u.shape[1] <= DRAWN_COORDINATES:

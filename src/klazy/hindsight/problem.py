@@ -94,7 +94,9 @@ class Problem:
         if not is_known:
             message = f"movement must be one of {MOVEMENTS}, got {movement!r}."
             if not movement.is_fee and not movement.is_drifting:
-                message += " If it is convex, give it a method subgradient(delta) for offline_optimum."
+                message += (
+                    " If it is convex, give it a method subgradient(delta) for offline_optimum."
+                )
             raise InvalidInput(message)
         return movement.grouped
 
@@ -129,7 +131,9 @@ class Problem:
 
     def minorant(self, v: Array, h: Array) -> Minorant:
         """Give an affine function below every f_t, from the step v and its own subgradient h = r (a - v)."""
-        e, slope = self.costs.family.minorant(self.costs.data, self.turn_back(v), self.turn_back(h))
+        e, slope = self.costs.family.minorant(
+            self.costs.data, self.turn_back(v), self.turn_back(h)
+        )
         return e, self.turn(slope)
 
     @property
@@ -185,7 +189,9 @@ class Problem:
         size = self.domain.scale
         swing = self.T * self.steepness * size
         if swing == 0.0:
-            swing = float(self.weights.sum()) * self.movement.lipschitz(self.dim) * size**self.degree
+            swing = (
+                float(self.weights.sum()) * self.movement.lipschitz(self.dim) * size**self.degree
+            )
         return 0.01 * swing
 
     def gap(self, cost: float, lower_bound: float) -> float:
@@ -231,10 +237,14 @@ class Problem:
         if x is None or normal is None:
             lowest = np.vecdot(p, self.sets.lowest(p))
         else:
-            lowest = lowest_of(self.sets, self.turn_back(p), self.turn_back(x), self.turn_back(normal))
+            lowest = lowest_of(
+                self.sets, self.turn_back(p), self.turn_back(x), self.turn_back(normal)
+            )
         less = self.conjugate(mu)
         value = float(e.sum() + lowest.sum() - m[0] @ self.origin) - less
-        return value - self.rounding(norms(h), norms(m)) - 16 * EPS * (float(np.abs(e).sum()) + less)
+        return (
+            value - self.rounding(norms(h), norms(m)) - 16 * EPS * (float(np.abs(e).sum()) + less)
+        )
 
     def conjugate(self, mu: Array) -> float:
         """Return by how much <mu_t, z_t> can exceed the cost of all steps z_t; zero where that is a norm without limits."""
@@ -250,12 +260,16 @@ class Problem:
         if self.degree == 2.0:
             square = np.vecdot(mu, mu)
             return float(
-                np.divide(square, 2.0 * self.weights, where=square > 0.0, out=np.zeros(self.T)).sum()
+                np.divide(
+                    square, 2.0 * self.weights, where=square > 0.0, out=np.zeros(self.T)
+                ).sum()
             )
         size = np.abs(mu)
         price = self.weights[:, None] * self.prices
         power = 4.0 * size**3
-        return float(np.divide(power, 27.0 * price**2, where=power > 0.0, out=np.zeros(mu.shape)).sum())
+        return float(
+            np.divide(power, 27.0 * price**2, where=power > 0.0, out=np.zeros(mu.shape)).sum()
+        )
 
     def rounding(self, slopes: float, multipliers: float) -> float:
         """Bound what rounding can have added to a dual value, from the sums of the norms of all slopes and multipliers: every
@@ -277,14 +291,18 @@ def check_limits(ramp: Any, dim: int) -> Array | None:
     if ramp is None:
         return None
     if not isinstance(ramp, tuple | list) or len(ramp) != 2:
-        raise InvalidInput(f"ramp must be (down, up), got {ramp!r}. Use None for a side without a limit.")
+        raise InvalidInput(
+            f"ramp must be (down, up), got {ramp!r}. Use None for a side without a limit."
+        )
     down, up = (
         np.full(dim, np.inf) if limit is None else coordinates(limit, name, dim)
         for limit, name in zip(ramp, ("ramp[0]", "ramp[1]"), strict=True)
     )
     limits = np.concatenate((up, down))
     if not (limits > 0.0).all():
-        raise InvalidInput(f"ramp must be above 0, got {ramp!r}. Use None for a side without a limit.")
+        raise InvalidInput(
+            f"ramp must be above 0, got {ramp!r}. Use None for a side without a limit."
+        )
     return limits
 
 
@@ -302,7 +320,9 @@ def check_bounded_set(domain: object, function: str) -> None:
     if not isinstance(domain, ConvexSet):
         kind = type(domain).__name__
         example = f"{function}(costs, L2Ball(5))"
-        raise InvalidInput(f"domain must be a ConvexSet, got {kind}. Did you swap the arguments? {example}")
+        raise InvalidInput(
+            f"domain must be a ConvexSet, got {kind}. Did you swap the arguments? {example}"
+        )
     check_bounded(domain)
 
 

@@ -130,7 +130,9 @@ class Splitting:
     def lower_bound(self, at: Point) -> float:
         """Return the bound that the dual point proves."""
         v = self.v if self.separate else self.x
-        return self.problem.lower_bound(self.problem.minorant(v, at.nu), at.mu, self.x, self.target - self.x)
+        return self.problem.lower_bound(
+            self.problem.minorant(v, at.nu), at.mu, self.x, self.target - self.x
+        )
 
     def candidates(self) -> tuple[Array, Array]:
         """Return two feasible sequences: x, and w held still where the steps' copy z is zero, which moves less."""
@@ -242,7 +244,10 @@ def _start_coarsely(problem: Problem, gap: float) -> Point | None:
     price = float(problem.weights.mean()) * problem.movement.lipschitz(problem.dim)
     is_expensive = price >= _EXPENSIVE * problem.steepness
     is_plain = (
-        problem.degree == 1.0 and problem.axes is None and not problem.is_tied and problem.within is None
+        problem.degree == 1.0
+        and problem.axes is None
+        and not problem.is_tied
+        and problem.within is None
     )
     if not problem.is_linear or problem.T < _LEAST_ROUNDS or not is_expensive or not is_plain:
         return None

@@ -166,12 +166,16 @@ def _split(problem: Problem, gap: float, iterations: int) -> BestFixed:
     raise GapNotReached(gap, best)
 
 
-def _certify(problem: Problem, x: Array, normal: Array, minorant: Minorant, iterations: int) -> BestFixed:
+def _certify(
+    problem: Problem, x: Array, normal: Array, minorant: Minorant, iterations: int
+) -> BestFixed:
     e, h = minorant
     cost, _ = problem.paid(np.tile(x, (problem.T, 1)))
     lowest = lowest_of(problem.domain, h.sum(axis=0)[None], x[None], normal[None])
     bound = (
-        float(e.sum() + lowest.sum()) - problem.rounding(norms(h), 0.0) - 16 * EPS * float(np.abs(e).sum())
+        float(e.sum() + lowest.sum())
+        - problem.rounding(norms(h), 0.0)
+        - 16 * EPS * float(np.abs(e).sum())
     )
     bound = min(bound, cost)
     return BestFixed(x, cost, bound, problem.gap(cost, bound), iterations)

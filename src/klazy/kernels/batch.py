@@ -68,7 +68,19 @@ def play_batch(data, weights, schedule, offset, program, blocks, marks, curves):
                         store(q, PAID, load(q, PAID) + load(q, codes.MOVED) * weight)
                         if IS_SHARED or anywhere(step > 0.0):
                             hit, moved = play_block(
-                                q, g, zero, y, u, p, D, sigma, step, starts, ends, MOVE_CODE, prices
+                                q,
+                                g,
+                                zero,
+                                y,
+                                u,
+                                p,
+                                D,
+                                sigma,
+                                step,
+                                starts,
+                                ends,
+                                MOVE_CODE,
+                                prices,
                             )
                             store(q, HIT, load(q, HIT) + hit)
                             store(q, codes.MOVED, moved)

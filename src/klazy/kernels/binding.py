@@ -48,7 +48,9 @@ from klazy.kernels import lane as words_of_float
 from klazy.kernels import slots
 from klazy.kernels.codes import constant_dim
 
-_FINGERPRINT = crc32(b"".join(path.read_bytes() for path in sorted(Path(__file__).parent.glob("*.py"))))
+_FINGERPRINT = crc32(
+    b"".join(path.read_bytes() for path in sorted(Path(__file__).parent.glob("*.py")))
+)
 _PACKAGE = __name__.rpartition(".")[0]
 _STALE = 30 * 24 * 3600.0  # seconds
 _REORDERED = {"reassoc", "contract", "nsz"}
@@ -93,7 +95,9 @@ def _on_stack(context: Any, size: Any):
     """Define typing and code of :func:`local`."""
 
     def code(context, builder, signature, arguments):
-        return cgutils.alloca_once(builder, context.get_value_type(float64), size=size.literal_value)
+        return cgutils.alloca_once(
+            builder, context.get_value_type(float64), size=size.literal_value
+        )
 
     if not isinstance(size, types.IntegerLiteral):
         raise errors.RequireLiteralValue("local needs a constant size")
@@ -129,7 +133,8 @@ def _choose_by(compare: Any) -> Any:
 
         def code(context, builder, signature, arguments):
             x, y = (
-                context.cast(builder, *pair, kind) for pair in zip(arguments, signature.args, strict=True)
+                context.cast(builder, *pair, kind)
+                for pair in zip(arguments, signature.args, strict=True)
             )
             is_second = context.get_function(compare, types.boolean(kind, kind))
             return builder.select(is_second(builder, (y, x)), y, x)
@@ -222,7 +227,9 @@ class _KernelLibrary(_OwnLibrary):
     def _finalize_final_module(self) -> None:
         for function in self._final_module.functions:
             if function.linkage.name == "linkonce_odr" and not function.is_declaration:
-                function.linkage = "internal"  # This comes after all optimisation, which would inline it.
+                function.linkage = (
+                    "internal"  # This comes after all optimisation, which would inline it.
+                )
         super()._finalize_final_module()
 
 
@@ -271,7 +278,9 @@ def _is_word(value: object) -> bool:
 
 
 FLOAT = Lane(1, {name: value for name, value in vars(words_of_float).items() if _is_word(value)})
-FLOAT.words.update(skip=pointer, beyond=pointer, local=local)  # Compiled code has no slices of pointers.
+FLOAT.words.update(
+    skip=pointer, beyond=pointer, local=local
+)  # Compiled code has no slices of pointers.
 
 
 def link(part: Callable[..., Any], lane: Lane, **choices: Any) -> Any:
@@ -371,12 +380,19 @@ def compile_kernel(
     function = bind(template, lane, choices)
     name = "_".join(map(str, (template.__module__.rpartition(".")[2], template.__name__, *key)))
     function.__qualname__ = f"{name}_{_FINGERPRINT:08x}"
-    options = {"nogil": nogil, "no_cfunc_wrapper": True, "error_model": "numpy", "fastmath": _REORDERED}
+    options = {
+        "nogil": nogil,
+        "no_cfunc_wrapper": True,
+        "error_model": "numpy",
+        "fastmath": _REORDERED,
+    }
     function.__globals__.update(_BUILTINS)
     kernel = njit(**options, pipeline_class=_KernelCompiler)(function)
     if not config.DISABLE_JIT:
         with _collect_seldom(), _remember_operators(), ExitStack() as stack:
-            announce = partial(stack.enter_context, show_progress(f"compiling {about}", is_notice=True))
+            announce = partial(
+                stack.enter_context, show_progress(f"compiling {about}", is_notice=True)
+            )
             kernel._cache = _KernelCache(name, announce)
             kernel.compile(signature)
         kernel.disable_compile()
@@ -404,7 +420,11 @@ def _remember_operators() -> Iterator[None]:
     find = context.resolve_function_type
 
     def resolve(function: Any, arguments: Any, named: Any) -> Any:
-        if named or getattr(getattr(function, "typing_key", None), "__module__", None) != add.__module__:
+        if (
+            named
+            or getattr(getattr(function, "typing_key", None), "__module__", None)
+            != add.__module__
+        ):
             return find(function, arguments, named)
         if (function, arguments) not in _FOUND:
             _FOUND[function, arguments] = find(function, arguments, named)
@@ -501,7 +521,9 @@ class _KernelCache(caching.NullCache):
         """Return the kernel, or None if it is missing, not readable, or damaged: then say that it is compiled."""
         _name_runtime()
         try:
-            content = _verify_checksum(_read_trusted(self._find_path(sig, target_context.codegen())))
+            content = _verify_checksum(
+                _read_trusted(self._find_path(sig, target_context.codegen()))
+            )
         except (OSError, RuntimeError):  # pathlib raises it where there is no home
             content = None
         if content is None:
@@ -548,7 +570,9 @@ def _verify_checksum(sealed: bytes) -> bytes | None:
 
 def _read_trusted(path: Path) -> bytes:
     """Read a file of the cache; warn and raise PermissionError if another user may have planted it."""
-    _require_trust(path.parent.stat(), path.parent)  # The cause is reported when a kernel is stored.
+    _require_trust(
+        path.parent.stat(), path.parent
+    )  # The cause is reported when a kernel is stored.
     with path.open("rb") as file:
         try:
             _require_trust(os.fstat(file.fileno()), path)
@@ -563,7 +587,9 @@ def _replace_file(path: Path, data: bytes) -> None:
     make_cache_folder()
     unfinished = path.with_name(f"{path.stem}.{uuid4().hex}.nbp")
     try:
-        made = os.open(unfinished, os.O_CREAT | os.O_EXCL | os.O_WRONLY | getattr(os, "O_BINARY", 0), 0o644)
+        made = os.open(
+            unfinished, os.O_CREAT | os.O_EXCL | os.O_WRONLY | getattr(os, "O_BINARY", 0), 0o644
+        )
         with open(made, "wb") as file:
             file.write(data)
         os.replace(unfinished, path)
@@ -627,7 +653,9 @@ def clear_kernels() -> int:
         with suppress(FileNotFoundError):  # another process was quicker
             file.unlink()
             removed += 1
-    for unfinished in cache_folder().glob(f"{_KERNEL_FILES}.*.nbp"):  # A killed process leaves these behind.
+    for unfinished in cache_folder().glob(
+        f"{_KERNEL_FILES}.*.nbp"
+    ):  # A killed process leaves these behind.
         with suppress(OSError):
             if time.time() - unfinished.stat().st_mtime > _ABANDONED:
                 unfinished.unlink()

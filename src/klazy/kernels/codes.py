@@ -71,7 +71,9 @@ UNROLLED_DIM = 8  # up to this dimension kernels know it as a constant, so that 
 T = 0
 ENERGY = 1
 OLD_SIGMA = 2
-SIGMA = 3  # The sigma of a constant schedule; else what multiplies the sigmas that a batch shares.
+SIGMA = (
+    3  # The sigma of a constant schedule; else what multiplies the sigmas that a batch shares.
+)
 STEP = 4  # 1 / SIGMA
 DIM = 5
 START = 6  # the round in which the next phase starts
@@ -142,12 +144,16 @@ SEASON_LAGS = 512  # the longest lag that is looked at
 SEASON_PLACES = SEASON_LAGS + 1
 SEASON_ROWS = 1024  # rounds in the ring, unless a longer period is given
 SEASON_LONGEST = 10080  # rounds of a period that is given: a week of minutes
-SEASON_NUMBERS = 8 * SEASON_LONGEST  # most numbers of a longer ring, unless a single period needs more
+SEASON_NUMBERS = (
+    8 * SEASON_LONGEST
+)  # most numbers of a longer ring, unless a single period needs more
 SEASON_MEMORY = 2048  # rounds over which autocovariances are averaged
 SEASON_EVERY = 32  # rounds between two searches for a period
 SEASON_PROMINENT = 0.1  # A correlation must rise by at least this,
 SEASON_ERRORS = 4.0  # and by at least this many standard errors.
-SEASON_KEEPS = 0.8  # A shorter or present period with this share of the highest rise is preferred.
+SEASON_KEEPS = (
+    0.8  # A shorter or present period with this share of the highest rise is preferred.
+)
 SEASON_EQUAL = 1e-9  # correlations that differ by less are equal
 SEASON_PARTS = 4  # Parts of a period, or of SEASON_ROWS of it: the far end of a plan is made anew after each.
 
@@ -159,7 +165,9 @@ REGRESSION_HEAD = 3
 REGRESSION_BANDS = 11  # features: windows of 1, 2, 4, ..., 1024 rounds
 REGRESSION_HORIZONS = 8  # 2, 4, 8, ..., 256 rounds
 REGRESSION_SLOTS = 8  # rounds that are remembered for each spacing of pairs
-REGRESSION_EVIDENCE = 6.0  # Forecasts must have saved so many times their noise, or experts that forget wait.
+REGRESSION_EVIDENCE = (
+    6.0  # Forecasts must have saved so many times their noise, or experts that forget wait.
+)
 REGRESSION_GROWTH = 1.02  # Rounds grow by this factor from one solution to the next.
 # The least ridge, relative to all squared features, for targets that are all alike.
 REGRESSION_LEAST = 1e-9

@@ -15,7 +15,15 @@ from typing import Any
 import numpy as np
 from numba import config, cuda, float64, types
 
-from klazy.kernels.binding import _FINGERPRINT, FLOAT, Lane, _address, _on_stack, bind, make_cache_folder
+from klazy.kernels.binding import (
+    _FINGERPRINT,
+    FLOAT,
+    Lane,
+    _address,
+    _on_stack,
+    bind,
+    make_cache_folder,
+)
 from klazy.kernels.lane import exact
 
 SIMULATED = bool(config.ENABLE_CUDASIM)
@@ -106,7 +114,17 @@ if SIMULATED:
         thread: Any = threading.current_thread()
         return thread.threadIdx.x
 
-    for _part in (wait, total, largest, smallest, survey, gather, gather_with, broadcast, own_place):
+    for _part in (
+        wait,
+        total,
+        largest,
+        smallest,
+        survey,
+        gather,
+        gather_with,
+        broadcast,
+        own_place,
+    ):
         _part.is_bound = True  # pyright: ignore[reportFunctionMemberAccess]
 
 else:
@@ -134,7 +152,9 @@ else:
             numbers = ir.ArrayType(ir.DoubleType(), 0)
             shared = builder.module.globals.get("klazy_box")
             if shared is None:
-                shared = cgutils.add_global_variable(builder.module, numbers, "klazy_box", SHARED_SPACE)
+                shared = cgutils.add_global_variable(
+                    builder.module, numbers, "klazy_box", SHARED_SPACE
+                )
                 shared.linkage = "external"
                 shared.align = 8
             return builder.addrspacecast(shared, ir.PointerType(ir.DoubleType()))
@@ -254,7 +274,12 @@ def count_box_bytes(d: int, threads: int) -> int:
 
 
 def compile_cuda(
-    template: FunctionType, lane: Lane, key: tuple[int, ...], *, registers: int | None = None, **choices: Any
+    template: FunctionType,
+    lane: Lane,
+    key: tuple[int, ...],
+    *,
+    registers: int | None = None,
+    **choices: Any,
 ) -> Any:
     """Link ``template`` for the GPU; Numba compiles it when it is first launched, and stores it on disk.
 

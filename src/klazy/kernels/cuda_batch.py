@@ -118,7 +118,14 @@ def play_runs(data, dim, offset, weights, program, rows, marks, who, which, curv
 
 @once
 def runs_kernel(
-    set_code: int, rule: int, schedule: int, memory: int, move: int, d: int, shared: bool, weighted: bool
+    set_code: int,
+    rule: int,
+    schedule: int,
+    memory: int,
+    move: int,
+    d: int,
+    shared: bool,
+    weighted: bool,
 ) -> Any:
     """Make the kernel of runs of one kind on one set under one movement cost; see :func:`play_runs` for its arguments."""
     width = list(RULES.values())[rule].width

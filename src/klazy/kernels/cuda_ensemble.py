@@ -78,7 +78,9 @@ def play_ensembles(
         for i in range(codes.MIXED + 4 * d):
             lead[i] = image[first + i]
         for which_board in range(codes.BOARDS):
-            lead[boards + which_board * codes.LINE] = image[first + boards + which_board * room + thread]
+            lead[boards + which_board * codes.LINE] = image[
+                first + boards + which_board * room + thread
+            ]
         first += boards + codes.BOARDS * room
     for i in range(length):
         q[i] = image[first + i * threads + thread]
@@ -174,7 +176,13 @@ def count_threads(experts: int) -> int:
 
 @once
 def ensemble_kernel(
-    set_code: int, rules: tuple[int, ...], d: int, threads: int, leads: bool, weighted: bool, is_long: bool
+    set_code: int,
+    rules: tuple[int, ...],
+    d: int,
+    threads: int,
+    leads: bool,
+    weighted: bool,
+    is_long: bool,
 ) -> Any:
     """Make the kernel of ensembles with experts of these rules on one set; see :func:`play_ensembles` for its arguments.
 

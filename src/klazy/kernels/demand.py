@@ -8,7 +8,9 @@ VARIANCE = 1e-10  # as LEAST_VARIANCE in klazy.families
 THINNEST = 1e-200  # as in klazy.learners.prox
 TURNS = 100
 EPS = float(np.finfo(np.float64).eps)
-CLOSE = 1e-5  # after so small a step of Halley's, in standard deviations, the next would be rounding
+CLOSE = (
+    1e-5  # after so small a step of Halley's, in standard deviations, the next would be rounding
+)
 ROOT_HALF = 0.5**0.5
 ROOT_2_PI = float(np.sqrt(2.0 * np.pi))
 

@@ -612,7 +612,9 @@ def find_tilt(u, dim, rise, fall, total, floor, moves):
         free = spread(0.0)
         for i in range(d):
             side = load(sides, i)
-            way, is_free = respond(load(u, i), tilt * side, rise, fall, load(lows, i), load(highs, i))
+            way, is_free = respond(
+                load(u, i), tilt * side, rise, fall, load(lows, i), load(highs, i)
+            )
             excess = excess + way * side
             scale = scale + size(way)
             free = free + where(is_free, spread(1.0), spread(0.0))
@@ -624,14 +626,18 @@ def find_tilt(u, dim, rise, fall, total, floor, moves):
         inside = (free > 0.0) & (newton > low) & (newton < high)
         if turn > EARLY and turn % 2 == 1:
             inside = settled
-        following = where(inside | (settled & (free > 0.0)), newton, where(settled, tilt, 0.5 * (low + high)))
+        following = where(
+            inside | (settled & (free > 0.0)), newton, where(settled, tilt, 0.5 * (low + high))
+        )
         still = following == tilt
         tilt = where(found, tilt, following)
         found = found | settled | still
         turn += 1
         searching = turn < TURNS and not everywhere(found)
     for i in range(d):
-        way, _ = respond(load(u, i), tilt * load(sides, i), rise, fall, load(lows, i), load(highs, i))
+        way, _ = respond(
+            load(u, i), tilt * load(sides, i), rise, fall, load(lows, i), load(highs, i)
+        )
         store(u, i, where(moves, way, spread(0.0)))
     return moves
 
@@ -667,7 +673,15 @@ def shares_balance(x, y, u, d, p, rise, fall):
     for i in range(d):
         point = load(x, i)
         total = total - point
-        set_step(u, i, d, load(y, i) - point, low_of(i, d, p) - point, high_of(i, d, p) - point, spread(1.0))
+        set_step(
+            u,
+            i,
+            d,
+            load(y, i) - point,
+            low_of(i, d, p) - point,
+            high_of(i, d, p) - point,
+            spread(1.0),
+        )
     moves = find_tilt(u, d, rise, fall, total, spread(np.inf), no_run())
     for i in range(d):
         way = load(u, i)
@@ -806,7 +820,9 @@ def l1_balance(x, y, u, d, p, rise, fall):
 
 def where_mask(mask, one, other):
     """Return the mask ``one`` where ``mask`` holds, and ``other`` elsewhere."""
-    chosen = where(mask, where(one, spread(1.0), spread(0.0)), where(other, spread(1.0), spread(0.0)))
+    chosen = where(
+        mask, where(one, spread(1.0), spread(0.0)), where(other, spread(1.0), spread(0.0))
+    )
     return chosen > 0.0
 
 
@@ -908,7 +924,9 @@ def l2_trade(x, y, u, d, p, rise, fall):
         moves = moves | (slope + rise < 0.0) | (slope - fall > 0.0)
         store(y, i, 0.0 - slope)
     if anywhere(moves):
-        moves = keep_moves(x, u, d, moves & stretch(x, y, u, d, p, rise, fall, spread(np.inf), moves))
+        moves = keep_moves(
+            x, u, d, moves & stretch(x, y, u, d, p, rise, fall, spread(np.inf), moves)
+        )
     return moves
 
 
@@ -1122,7 +1140,9 @@ def product_tangent(x, y, u, d, p):
     for part in range(int(p[0])):
         code, first, width, own = find_part(p, part)
         room = skip(u, first)
-        square = square + tangent_leaf(code, skip(x, first), skip(y, first), room, width, beyond(p, own))
+        square = square + tangent_leaf(
+            code, skip(x, first), skip(y, first), room, width, beyond(p, own)
+        )
     return square
 
 
@@ -1131,7 +1151,9 @@ def product_move(x, y, u, d, p, rise, fall):
     for part in range(int(p[0])):
         code, first, width, own = find_part(p, part)
         points = skip(x, first)
-        room = skip(u, first)  # A part may write beyond its own coordinates; the next one overwrites that.
+        room = skip(
+            u, first
+        )  # A part may write beyond its own coordinates; the next one overwrites that.
         goes = move_leaf(code, points, skip(y, first), room, width, beyond(p, own), rise, fall)
         keep_moves(points, room, width, goes)
         moves = moves | goes

@@ -22,13 +22,20 @@ from klazy.kernels.regression import has_evidence, lend_forecasts, observe_regre
 from klazy.kernels.round import advance, link_round
 from klazy.kernels.rules import RULES, SEASONAL_GIVEN
 from klazy.kernels.season import choose_limit, knows_period, look_ahead, observe_season
-from klazy.kernels.sequence import ENSEMBLE_SIGNATURE, UPDATE_SIGNATURE, gradient_fits, squared_norm
+from klazy.kernels.sequence import (
+    ENSEMBLE_SIGNATURE,
+    UPDATE_SIGNATURE,
+    gradient_fits,
+    squared_norm,
+)
 from klazy.kernels.slots import *
 
 # Vectors of scratch: a difference, a sum of points, zeros, both scratches of a round; of a leader also the moments of a row,
 # the forecasts of a season, and one more.
 WORK = 3 + codes.MOMENTS + codes.MOVE_ROOM + codes.MOMENTS + codes.MOMENTS + 1
-ALONE = 99  # In the name of an ensemble's kernel, where that of a leader has the family of its rows.
+ALONE = (
+    99  # In the name of an ensemble's kernel, where that of a leader has the family of its rows.
+)
 
 
 # ---- how an ensemble weighs its experts
@@ -352,7 +359,9 @@ def play_on(blocks, count, length, lead, known, X, g, d, head, program, work, no
         if TELLS_ROWS:
             tilt(g, g[d], pointer(g, d), step, seen, d)
             noise = noise_of(program, squared_norm(seen, d))
-        choose_leader(blocks, count, length, lead, known, g, d, program, noise, step, moved, head[codes.T])
+        choose_leader(
+            blocks, count, length, lead, known, g, d, program, noise, step, moved, head[codes.T]
+        )
         was_guarding = lead[codes.GUARDING] > 0.0
         rows = int(lead[codes.RING])
     factor = 0.0
@@ -501,7 +510,19 @@ def account(blocks, count, length, lead, factor, X, g, d, row, head, program, wo
 
 
 def play_ensemble(
-    data, extra, cost_p, move, weights, prices, pending, memory, xs, hitting, switching, totals, log
+    data,
+    extra,
+    cost_p,
+    move,
+    weights,
+    prices,
+    pending,
+    memory,
+    xs,
+    hitting,
+    switching,
+    totals,
+    log,
 ):
     """Play T rounds of the ensemble or leader in ``memory``; returns 0, or the first round whose cost is not finite."""
     rounds = data.shape[0]
@@ -561,9 +582,13 @@ def play_ensemble(
             switching[row] = paid
         line = pointer(log, row * log.shape[1])
         if logging:
-            account(blocks, count, length, lead, factor, X, received, d, line, head, program, work)
+            account(
+                blocks, count, length, lead, factor, X, received, d, line, head, program, work
+            )
         noted = logging or row == rounds - 1
-        r, factor = play_on(blocks, count, length, lead, known, X, received, d, head, program, work, noted)
+        r, factor = play_on(
+            blocks, count, length, lead, known, X, received, d, head, program, work, noted
+        )
         if logging and log.shape[1] > find_spread(count):
             line[find_spread(count)] = r
         for i in range(d):
@@ -610,7 +635,12 @@ def update_ensemble(memory, g):
 
 @once
 def ensemble_sequence_kernel(
-    set_code: int, cost: int, rules: tuple[int, ...], d: int, row_family: int | None, is_long: bool
+    set_code: int,
+    cost: int,
+    rules: tuple[int, ...],
+    d: int,
+    row_family: int | None,
+    is_long: bool,
 ) -> Any:
     """Make the kernel that plays a whole sequence; see :func:`choose_parts` for the last two arguments."""
     lane, chosen = choose_parts(set_code, rules, d, row_family, is_long)
@@ -628,7 +658,9 @@ def ensemble_update_kernel(
     lane, chosen = choose_parts(set_code, rules, d, row_family, is_long)
     key = (set_code, ALONE if row_family is None else row_family, d, int(is_long), *rules)
     about = describe_ensemble(set_code, row_family)
-    return compile_kernel(update_ensemble, lane, UPDATE_SIGNATURE, key, about=about, nogil=False, **chosen)
+    return compile_kernel(
+        update_ensemble, lane, UPDATE_SIGNATURE, key, about=about, nogil=False, **chosen
+    )
 
 
 def describe_ensemble(set_code: int, row_family: int | None) -> str:

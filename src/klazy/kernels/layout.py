@@ -20,7 +20,11 @@ ENSEMBLE = "ensemble"  # the rule of a learner that weighs others
 LEADER = "leader"  # the rule of a learner that follows one of others
 MANY = (ENSEMBLE, LEADER)  # the rules of learners that are made of others
 RULE_CODES = {name: code for code, name in enumerate(RULES)}
-META = [codes.LOG_W, codes.MOVED, codes.LOSSES]  # the fields of an expert that are an ensemble's state
+META = [
+    codes.LOG_W,
+    codes.MOVED,
+    codes.LOSSES,
+]  # the fields of an expert that are an ensemble's state
 
 
 def width_of(d: int) -> int:
@@ -56,12 +60,16 @@ def _find_missing(learner: Any, rule: str, parts: tuple[Any, ...]) -> str | None
             if expert.experts:
                 return f"the nested {type(expert).__name__}"
             own = rule_of(expert)
-            is_led = own is not None and getattr(learner, RULES[own].led or "led", None) is not None
+            is_led = (
+                own is not None and getattr(learner, RULES[own].led or "led", None) is not None
+            )
             missing = _find_missing(expert, own, ()) if is_led else find_missing_part(expert)
             if missing is not None:
                 return missing
     else:
-        needed.extend(getattr(learner, name) for name in ("sigma", "memory") if name in vars(learner))
+        needed.extend(
+            getattr(learner, name) for name in ("sigma", "memory") if name in vars(learner)
+        )
     for part in needed:
         if codes.code_of(part) is None:
             return type(getattr(part, "family", None) or part).__name__
@@ -234,7 +242,9 @@ class RunLayout:
         """Make the kernel that plays a whole sequence of a cost family."""
         from klazy.kernels.sequence import sequence_kernel
 
-        return sequence_kernel(self.learner.domain.code, cost, RULE_CODES[self.learner.rule], self.d)
+        return sequence_kernel(
+            self.learner.domain.code, cost, RULE_CODES[self.learner.rule], self.d
+        )
 
     def limited_kernel(self, cost: int, cut_code: int) -> Any:
         """Make the kernel that plays a whole sequence within limits by round, which leave sets of this code."""
@@ -338,7 +348,13 @@ class EnsembleLayout:
         learner = self.learner
         prices = np.resize(learner.movement.prices(self.d), 2 * self.d)
         rule, rate = self.rate_rule
-        about = (rule, rate, learner.movement.code, float(learner.movement.weight), *learner.noise)
+        about = (
+            rule,
+            rate,
+            learner.movement.code,
+            float(learner.movement.weight),
+            *learner.noise,
+        )
         return np.concatenate((about, prices, learner.domain.parameters()))
 
     row_family: int | None = None  # The code of the family whose rows a leader gets.
@@ -368,13 +384,23 @@ class EnsembleLayout:
         from klazy.kernels.ensemble import ensemble_sequence_kernel
 
         code = self.learner.domain.code
-        return ensemble_sequence_kernel(code, cost, self.rules, self.d, self.row_family, self.is_long)
+        return ensemble_sequence_kernel(
+            code, cost, self.rules, self.d, self.row_family, self.is_long
+        )
 
     def limited_kernel(self, cost: int, cut_code: int) -> Any:
         """Make the kernel that plays a whole sequence within limits by round, which leave sets of this code."""
         from klazy.kernels.limited import limited_ensemble_kernel
 
-        key = (self.learner.domain.code, cost, self.rules, self.d, self.row_family, self.is_long, cut_code)
+        key = (
+            self.learner.domain.code,
+            cost,
+            self.rules,
+            self.d,
+            self.row_family,
+            self.is_long,
+            cut_code,
+        )
         return limited_ensemble_kernel(*key)
 
     def update_kernel(self) -> Any:
@@ -392,7 +418,9 @@ class LeaderLayout(EnsembleLayout):
         super().__init__(learner, width)
         # Experts that forecast move as Reluctant does. A leader of them alone uses the kernel of auto, which has
         # both, and regressions next to seasons.
-        movers = {RULE_CODES[expert.mover.rule] for expert in learner.experts if RULES[expert.rule].led}
+        movers = {
+            RULE_CODES[expert.mover.rule] for expert in learner.experts if RULES[expert.rule].led
+        }
         names = list(RULES)
         forecasters = {names[rule].replace("seasonal_", "autoregressive_") for rule in self.rules}
         forecasts = {RULE_CODES[name] for name in forecasters & RULES.keys()}
@@ -481,7 +509,9 @@ def _group_experts(experts: Sequence[Any], width: int) -> np.ndarray:
         memory = codes.code_of(getattr(expert, "memory", None))
         schedule, _, _ = _describe_schedule(expert)
         period = getattr(expert, "given", 0)
-        kinds.setdefault((expert.rule, schedule, memory, count_ring(expert), period), []).append(i)
+        kinds.setdefault((expert.rule, schedule, memory, count_ring(expert), period), []).append(
+            i
+        )
     return np.concatenate([fill_lanes(kind, width) for kind in kinds.values()])
 
 

@@ -74,7 +74,9 @@ def play_limited(
                 paid = add_price(move, paid, z[i] - before[i], i, d, price_p)
             paid = take_price(move, paid)
         before = z
-        value = reveal(pointer(data, t * d), extra[t if extra.size > 1 else 0], costs, z, gradient, d)
+        value = reveal(
+            pointer(data, t * d), extra[t if extra.size > 1 else 0], costs, z, gradient, d
+        )
         hitting[t] = value
         switching[t] = weights[t if weights.size > 1 else 0] * paid
         if not math.isfinite(value) or end_round(memory, given) != 0:
@@ -104,7 +106,9 @@ def limited_ensemble_kernel(
     lane, chosen = choose_parts(set_code, rules, d, row_family, is_long)
     family = ALONE if row_family is None else row_family
     key = (set_code, cost, family, d, cut_code, int(is_long), *rules)
-    return _make(link(update_ensemble, lane, **chosen), key, describe_ensemble(set_code, row_family))
+    return _make(
+        link(update_ensemble, lane, **chosen), key, describe_ensemble(set_code, row_family)
+    )
 
 
 def _make(end_round: Any, key: tuple[int, ...], about: str) -> Any:

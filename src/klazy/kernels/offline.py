@@ -16,9 +16,7 @@ from klazy.kernels.round import link_projection
 from klazy.kernels.sequence import input1, input2, output1, output2
 from klazy.kernels.slots import D, coordinate, threshold
 
-ADDED_ROUNDS = (
-    64  # rounds of a dynamic programme whose costs are added up one by one; the blocks are added pairwise
-)
+ADDED_ROUNDS = 64  # rounds of a dynamic programme whose costs are added up one by one; the blocks are added pairwise
 
 
 def _factor(r, r_z, c, pivots, lower):
@@ -266,13 +264,17 @@ def play_simplex(g, weights, up, down, total, start, u, targets, sums):
 @once
 def box_programme(d: int) -> Any:
     """Make the kernel of the dynamic programme on a box."""
-    return compile_kernel(play_box, FLOAT, void(*[input2] + [input1] * 7, output2, output2), (d,), D=d)
+    return compile_kernel(
+        play_box, FLOAT, void(*[input2] + [input1] * 7, output2, output2), (d,), D=d
+    )
 
 
 @once
 def simplex_programme(d: int) -> Any:
     """Make the kernel of the dynamic programme on a simplex."""
-    signature = void(input2, input1, input1, input1, float64, input1, output2, int32[::1], output2)
+    signature = void(
+        input2, input1, input1, input1, float64, input1, output2, int32[::1], output2
+    )
     return compile_kernel(play_simplex, FLOAT, signature, (d,), D=d)
 
 
@@ -296,7 +298,9 @@ def _factor_kernel() -> Any:
 @once
 def keeping_kernel() -> Any:
     """Make the kernel that keeps a sequence within limits of rising and falling."""
-    return compile_kernel(_keep_within, FLOAT, void(input2, input1, input1, types.boolean, output2), ())
+    return compile_kernel(
+        _keep_within, FLOAT, void(input2, input1, input1, types.boolean, output2), ()
+    )
 
 
 @once
@@ -320,4 +324,6 @@ def splitting_kernels(d: int) -> tuple[Any, Any, Any]:
 def projecting_kernel(set_code: int, d: int) -> Any:
     """Make the kernel that projects many points onto a set: points, the set's parameters, where to write."""
     stages = link_projection(FLOAT, set_code, d)
-    return compile_kernel(_project_all, FLOAT, void(input2, input1, int64, output2), (set_code, d), **stages)
+    return compile_kernel(
+        _project_all, FLOAT, void(input2, input1, int64, output2), (set_code, d), **stages
+    )

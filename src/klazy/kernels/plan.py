@@ -6,7 +6,13 @@ All numbers are plain, in one vector whose arrays klazy.learners.planning lists.
 import math
 
 from klazy.kernels import codes
-from klazy.kernels.codes import PLAN_BINS, PLAN_FEATURES, PLAN_SEGMENTS, REGRESSION_BANDS, REGRESSION_SLOTS
+from klazy.kernels.codes import (
+    PLAN_BINS,
+    PLAN_FEATURES,
+    PLAN_SEGMENTS,
+    REGRESSION_BANDS,
+    REGRESSION_SLOTS,
+)
 from klazy.kernels.lane import beyond, called, exact, local
 from klazy.kernels.regression import eliminate
 from klazy.kernels.season import find_period
@@ -163,7 +169,9 @@ def correlate(known, n, d):
         product = earlier
     if n % codes.SEASON_EVERY == 0:
         current = int(known[codes.PLAN_PERIOD]) // codes.PLAN_STRIDE
-        known[codes.PLAN_PERIOD] = 1.0 * codes.PLAN_STRIDE * find_period(covariances, covariances, n, current)
+        known[codes.PLAN_PERIOD] = (
+            1.0 * codes.PLAN_STRIDE * find_period(covariances, covariances, n, current)
+        )
 
 
 @called
@@ -322,7 +330,9 @@ def find_slope(forecasts, shared, terms, sharpest, root):
         j = segments - 1 - back
         spread = shared[SPREADS + j]
         if spread >= 0.0:
-            place = ((root - forecasts[j]) / max(spread, sharpest) - codes.PLAN_LOW) / codes.PLAN_BIN
+            place = (
+                (root - forecasts[j]) / max(spread, sharpest) - codes.PLAN_LOW
+            ) / codes.PLAN_BIN
             place = min(max(place, 0.0), 1.0 * PLAN_BINS)
             at = min(int(place), PLAN_BINS - 1)
             below = shared[DISTRIBUTION + at]

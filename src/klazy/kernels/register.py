@@ -22,7 +22,10 @@ from klazy.kernels.lane import exact, larger, spread, where
 
 _VECTOR, _WHOLES = ir.VectorType(ir.DoubleType(), LANES), ir.VectorType(ir.IntType(64), LANES)
 _MASK = ir.VectorType(ir.IntType(1), LANES)
-_FLAGS = ("contract", "nsz")  # a product and a sum may become one instruction; nothing is reordered
+_FLAGS = (
+    "contract",
+    "nsz",
+)  # a product and a sum may become one instruction; nothing is reordered
 
 
 class _Lanes(types.Type):
@@ -52,7 +55,9 @@ def _spread(builder, value):
     """Put a number into every lane."""
     if value.type == _VECTOR:
         return value
-    one = builder.insert_element(ir.Constant(_VECTOR, ir.Undefined), value, ir.Constant(ir.IntType(32), 0))
+    one = builder.insert_element(
+        ir.Constant(_VECTOR, ir.Undefined), value, ir.Constant(ir.IntType(32), 0)
+    )
     everywhere = ir.Constant(ir.VectorType(ir.IntType(32), LANES), [0] * LANES)
     return builder.shuffle_vector(one, ir.Constant(_VECTOR, ir.Undefined), everywhere)
 
@@ -143,7 +148,9 @@ def _fold(builder, x, build):
     width = LANES
     while width > 1:
         width //= 2
-        other = ir.Constant(ir.VectorType(ir.IntType(32), LANES), [(i + width) % LANES for i in range(LANES)])
+        other = ir.Constant(
+            ir.VectorType(ir.IntType(32), LANES), [(i + width) % LANES for i in range(LANES)]
+        )
         x = build(x, builder.shuffle_vector(x, ir.Constant(_VECTOR, ir.Undefined), other))
     return builder.extract_element(x, ir.Constant(ir.IntType(32), 0))
 
@@ -164,7 +171,9 @@ def _shift_to_power(builder, shifted):
 
 def _shift_from_power(builder, x):
     """Return the k for which x / 2^k is between the roots of 1/2 and of 2."""
-    bits = builder.sub(builder.bitcast(x, _WHOLES), ir.Constant(_WHOLES, [_ROOT_HALF_BITS] * LANES))
+    bits = builder.sub(
+        builder.bitcast(x, _WHOLES), ir.Constant(_WHOLES, [_ROOT_HALF_BITS] * LANES)
+    )
     return builder.sitofp(builder.ashr(bits, ir.Constant(_WHOLES, [52] * LANES)), _VECTOR)
 
 
@@ -228,7 +237,9 @@ def log_of_register(x):
 
 
 _REGISTER_WORDS = {
-    "load": _intrinsic(lambda b, v, i: b.load(_address(b, v, i), align=8), LANES_TYPE, _POINTER, types.intp),
+    "load": _intrinsic(
+        lambda b, v, i: b.load(_address(b, v, i), align=8), LANES_TYPE, _POINTER, types.intp
+    ),
     "store": _intrinsic(
         lambda b, v, i, value: b.store(value, _address(b, v, i), align=8),
         types.void,
@@ -242,8 +253,12 @@ _REGISTER_WORDS = {
     "where": _intrinsic(
         lambda b, mask, x, y: b.select(mask, x, y), LANES_TYPE, MASK_TYPE, LANES_TYPE, LANES_TYPE
     ),
-    "larger": _intrinsic(lambda b, x, y: _select(b, ">", x, y), LANES_TYPE, LANES_TYPE, LANES_TYPE),
-    "smaller": _intrinsic(lambda b, x, y: _select(b, "<", x, y), LANES_TYPE, LANES_TYPE, LANES_TYPE),
+    "larger": _intrinsic(
+        lambda b, x, y: _select(b, ">", x, y), LANES_TYPE, LANES_TYPE, LANES_TYPE
+    ),
+    "smaller": _intrinsic(
+        lambda b, x, y: _select(b, "<", x, y), LANES_TYPE, LANES_TYPE, LANES_TYPE
+    ),
     "signed": _intrinsic(
         lambda b, x, sign: _call(b, "copysign", x, sign), LANES_TYPE, LANES_TYPE, LANES_TYPE
     ),
@@ -251,13 +266,19 @@ _REGISTER_WORDS = {
     "root": _intrinsic(lambda b, x: _call(b, "sqrt", x), LANES_TYPE, LANES_TYPE),
     "log": log_of_register,
     "exp": exp_of_register,
-    "anywhere": _intrinsic(lambda b, mask: _compare_bits(b, "!=", mask, 0), types.boolean, MASK_TYPE),
+    "anywhere": _intrinsic(
+        lambda b, mask: _compare_bits(b, "!=", mask, 0), types.boolean, MASK_TYPE
+    ),
     "everywhere": _intrinsic(
         lambda b, mask: _compare_bits(b, "==", mask, 2**LANES - 1), types.boolean, MASK_TYPE
     ),
     "total": _intrinsic(lambda b, x: _fold(b, x, b.fadd), float64, LANES_TYPE),
-    "largest": _intrinsic(lambda b, x: _fold(b, x, partial(_select, b, ">")), float64, LANES_TYPE),
-    "smallest": _intrinsic(lambda b, x: _fold(b, x, partial(_select, b, "<")), float64, LANES_TYPE),
+    "largest": _intrinsic(
+        lambda b, x: _fold(b, x, partial(_select, b, ">")), float64, LANES_TYPE
+    ),
+    "smallest": _intrinsic(
+        lambda b, x: _fold(b, x, partial(_select, b, "<")), float64, LANES_TYPE
+    ),
 }
 
 

@@ -12,7 +12,9 @@ from klazy.kernels.rules import AHEAD
 from klazy.kernels.slots import THREADS, WIDTH, D
 
 SQUARE = REGRESSION_BANDS * REGRESSION_BANDS
-SLOT_ROOM = 1 + REGRESSION_BANDS + REGRESSION_HORIZONS  # Numbers that are remembered for each coordinate.
+SLOT_ROOM = (
+    1 + REGRESSION_BANDS + REGRESSION_HORIZONS
+)  # Numbers that are remembered for each coordinate.
 # Horizons up to REGRESSION_SLOTS rounds share the first spacing of pairs, every longer one has its own.
 SHORT_HORIZONS = REGRESSION_SLOTS.bit_length() - 2
 SPACING_COUNT = REGRESSION_HORIZONS - SHORT_HORIZONS
@@ -210,7 +212,9 @@ def solve_horizon(known, n, h, d):
         trace = 0.0
         for c in range(REGRESSION_BANDS):
             trace += matrix[c * REGRESSION_BANDS + c]
-        ridge = max(min(2 << h, REGRESSION_SLOTS) * (square / (pairs * d)), codes.REGRESSION_LEAST * trace)
+        ridge = max(
+            min(2 << h, REGRESSION_SLOTS) * (square / (pairs * d)), codes.REGRESSION_LEAST * trace
+        )
         share = pairs / n
         products = beyond(find_products(known, d), h * REGRESSION_BANDS)
         rows = local(SQUARE)

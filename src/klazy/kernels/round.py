@@ -39,7 +39,26 @@ def settle(x, y, u, d, p, shift, theta, move, prices):
 
 
 def play_round(
-    rule, x, own, s, y, u, p, g, h, d, sigma, step, old, starts, ends, memory, kappa, guess, move, prices
+    rule,
+    x,
+    own,
+    s,
+    y,
+    u,
+    p,
+    g,
+    h,
+    d,
+    sigma,
+    step,
+    old,
+    starts,
+    ends,
+    memory,
+    kappa,
+    guess,
+    move,
+    prices,
 ):
     """Play a round; return <g, x>, the price of the move before root and weight, and the threshold to start from next."""
     dot = propose(rule, x, own, s, g, h, y, d, sigma, step, old, starts)
@@ -146,10 +165,14 @@ def link_projection(lane: Lane, set_code: int, d: int) -> dict[str, Any]:
     stages: dict[str, Any] = {name: part for name, part in known.items() if part is not None}
     stages |= {"IS_BOX": set_code == codes.BOX, "D": d}
     stages["positive_threshold"] = newton_threshold
-    if d > 0 and set_code != codes.PRODUCT:  # The parts of a product have dimensions of their own.
+    if (
+        d > 0 and set_code != codes.PRODUCT
+    ):  # The parts of a product have dimensions of their own.
         stages["positive_threshold"] = sorted_threshold
     if set_code == codes.PRODUCT:
-        leaves = {code: link_projection(lane, code, 0) for code in DOMAINS if code != codes.PRODUCT}
+        leaves = {
+            code: link_projection(lane, code, 0) for code in DOMAINS if code != codes.PRODUCT
+        }
         projected = {code: link(project_into, lane, **own) for code, own in leaves.items()}
         stages["project_leaf"] = link_picker(lane, projected)
         for name, slot in LEAVES.items():
@@ -160,7 +183,12 @@ def link_projection(lane: Lane, set_code: int, d: int) -> dict[str, Any]:
 
 
 # Parts of a product, with the slots through which they reach the same parts of its sets.
-LEAVES = {"lowest": "lowest_leaf", "tangent": "tangent_leaf", "trade": "move_leaf", "balance": "move_leaf"}
+LEAVES = {
+    "lowest": "lowest_leaf",
+    "tangent": "tangent_leaf",
+    "trade": "move_leaf",
+    "balance": "move_leaf",
+}
 
 
 def link_rules(lane: Lane, rules: tuple[int, ...], stages: dict[str, Any]) -> dict[str, Any]:
@@ -170,7 +198,9 @@ def link_rules(lane: Lane, rules: tuple[int, ...], stages: dict[str, Any]) -> di
     proposes = {code: rule.propose for code, rule in chosen.items()}
     accepts = {code: rule.accept for code, rule in chosen.items() if rule.accept is not None}
     placers = {code: rule.place for code, rule in chosen.items() if rule.place is not None}
-    remembers = {code: rule.remember for code, rule in chosen.items() if rule.remember is not None}
+    remembers = {
+        code: rule.remember for code, rule in chosen.items() if rule.remember is not None
+    }
     depth = max(rule.depth for rule in chosen.values())
     stages = stages | {"DEPTH": depth}
     linked: dict[str, Any] = {
@@ -184,7 +214,9 @@ def link_rules(lane: Lane, rules: tuple[int, ...], stages: dict[str, Any]) -> di
         "KEEPS_SIGMA": any(rule.keeps_sigma for rule in chosen.values()),
     }
     if len(set(placers.values())) == 1:
-        placers = dict([placers.popitem()])  # All rules share the part, so that the kernel needs it once.
+        placers = dict(
+            [placers.popitem()]
+        )  # All rules share the part, so that the kernel needs it once.
     if placers:
         linked["place"] = link_picker(lane, placers, **stages)
     return linked

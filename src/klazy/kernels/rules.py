@@ -24,7 +24,16 @@ from klazy.kernels.coded import share_kept
 from klazy.kernels.demand import THINNEST, expect, find_stock, measure_spread, tail_of
 from klazy.kernels.domains import keep_moves, moved_from, project_into, square_between
 from klazy.kernels.lane import *
-from klazy.kernels.slots import DEPTH, IS_BOX, balance, high_of, low_of, lowest, move_straight, trade
+from klazy.kernels.slots import (
+    DEPTH,
+    IS_BOX,
+    balance,
+    high_of,
+    low_of,
+    lowest,
+    move_straight,
+    trade,
+)
 
 
 class Rule(NamedTuple):
@@ -383,7 +392,9 @@ def go_near(x, y, u, d, p, stiffness, fee):
 
 def target_straight(x, s, y, u, d, p):
     face(x, s, y, d, 1.0)
-    return move_straight(x, y, u, d, p, load(s, RISE) * find_scale(s) / load(s, N2), load(s, SPAN), 1.0)
+    return move_straight(
+        x, y, u, d, p, load(s, RISE) * find_scale(s) / load(s, N2), load(s, SPAN), 1.0
+    )
 
 
 def target_absolute(x, s, y, u, d, p):
@@ -556,9 +567,15 @@ RULES = {
     "k_lazy_ftrl": Rule(k_lazy_ftrl, keeps_sigma=True, vectors=("anchor", "p")),
     "memory": Rule(memory, remember=keep_normal, vectors=("n", "hint")),
     "centred": Rule(centred, keeps_sigma=True, vectors=("center",)),
-    "patient": Rule(patient, debt_is_due, vectors=("goal",), scalars=("debt",), parameters=("move_cost",)),
+    "patient": Rule(
+        patient, debt_is_due, vectors=("goal",), scalars=("debt",), parameters=("move_cost",)
+    ),
     "mirror": Rule(
-        mirror, remember=mirror_remember, place=mirror_fill, vectors=("z", "n", "hint"), parameters=("least",)
+        mirror,
+        remember=mirror_remember,
+        place=mirror_fill,
+        vectors=("z", "n", "hint"),
+        parameters=("least",),
     ),
     **list_movers(),
     "planning": Rule(led, place=take_level, row_family=codes.PINBALL, depth=2, **PLANNING_FIELDS),
@@ -588,6 +605,10 @@ FIRST_PLACED = sum(rule.place is None for rule in RULES.values())
 
 for _code, (_name, _rule) in enumerate(RULES.items()):
     if len(_rule.parameters) + len(_rule.scalars) + len(_rule.further) > codes.OWN_ROOM:
-        raise ImportError(f"the rule {_name} has more numbers of its own than OWN_ROOM in codes.py")
+        raise ImportError(
+            f"the rule {_name} has more numbers of its own than OWN_ROOM in codes.py"
+        )
     if (_rule.place is None) != (_code < FIRST_PLACED):
-        raise ImportError(f"the rule {_name} stands among rules that have a place, or that have none")
+        raise ImportError(
+            f"the rule {_name} stands among rules that have a place, or that have none"
+        )

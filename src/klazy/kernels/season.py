@@ -60,7 +60,9 @@ def observe_season(season, rows, g, apart, dim):
     lap = find_lap(n, rows)
     before = find_sums(ring, n - 1, lap, rows, d)
     now = find_sums(ring, n, lap, rows, d)
-    pace = 1.0 / min(n, codes.SEASON_MEMORY)  # the pace of averages in which the last rounds count most
+    pace = 1.0 / min(
+        n, codes.SEASON_MEMORY
+    )  # the pace of averages in which the last rounds count most
     offset = 0.0
     product = 0.0
     for i in range(d):
@@ -79,13 +81,17 @@ def observe_season(season, rows, g, apart, dim):
             for i in range(d):
                 mean[i] += pace * ((now[i] - before[i]) - mean[i])
     if given == 0 and 0 < D <= NARROW and THREADS == 1:
-        correlate_narrow(covariances, ring, find_place(n - 1, lap, rows), rows, n, apart, product, offset)
+        correlate_narrow(
+            covariances, ring, find_place(n - 1, lap, rows), rows, n, apart, product, offset
+        )
     elif given == 0:
         for lag in range(own_place(), min(codes.SEASON_LAGS, n - 1) + 1, THREADS):
             if THREADS > 1 and lag > 0:  # A single thread has it from the lag before.
                 product = project(find_sums(ring, n - lag, lap, rows, d), apart, d)
             earlier = project(find_sums(ring, n - lag - 1, lap, rows, d), apart, d)
-            covariances[lag] = (1.0 - pace) * covariances[lag] + pace * (product - earlier - offset)
+            covariances[lag] = (1.0 - pace) * covariances[lag] + pace * (
+                product - earlier - offset
+            )
             product = earlier
     wait()  # until all have written
     found = known
@@ -170,7 +176,9 @@ def choose_period(r, n, current):
                 after = min(after, r[later])
             if r[lag] - after > 0.5 * rise:
                 best = rise
-    if best < max(codes.SEASON_PROMINENT, codes.SEASON_ERRORS / math.sqrt(min(n, codes.SEASON_MEMORY))):
+    if best < max(
+        codes.SEASON_PROMINENT, codes.SEASON_ERRORS / math.sqrt(min(n, codes.SEASON_MEMORY))
+    ):
         return 0
     lowest = min(1.0, r[1])
     near = 0

@@ -74,7 +74,19 @@ def squared_distance(g, h, d):
 
 
 def play_sequence(
-    data, extra, cost_p, hints, move, weights, prices, pending, memory, xs, hitting, switching, totals
+    data,
+    extra,
+    cost_p,
+    hints,
+    move,
+    weights,
+    prices,
+    pending,
+    memory,
+    xs,
+    hitting,
+    switching,
+    totals,
 ):
     """Play T rounds of the learner in ``memory`` (:mod:`klazy.kernels.layout`).
 
@@ -255,7 +267,9 @@ def update_kernel(set_code: int, rule: int, d: int, earns: bool) -> Any:
         chosen |= {"TELLS_ROWS": True, "take_moments": reward_moments}
     key = (set_code, rule, d, int(earns))
     about = describe_kernel(rule, set_code)
-    return compile_kernel(update_run, FLOAT, UPDATE_SIGNATURE, key, about=about, nogil=False, **chosen)
+    return compile_kernel(
+        update_run, FLOAT, UPDATE_SIGNATURE, key, about=about, nogil=False, **chosen
+    )
 
 
 def choose_update(set_code: int, rule: int, d: int) -> dict[str, Any]:

@@ -7,7 +7,19 @@ that every kernel comes to the same decision.
 from klazy.kernels import codes
 from klazy.kernels.demand import measure_spread
 from klazy.kernels.domains import keep_moves, project_into
-from klazy.kernels.lane import exact, larger, load, no_run, peek, root, size, skip, spread, store, where
+from klazy.kernels.lane import (
+    exact,
+    larger,
+    load,
+    no_run,
+    peek,
+    root,
+    size,
+    skip,
+    spread,
+    store,
+    where,
+)
 from klazy.kernels.slots import lowest
 
 # places among the rule's own numbers, in the order of THUMB below

@@ -180,7 +180,9 @@ class Autoregressive(Learner[AutoregressiveState]):
     ) -> None:
         horizon = integer(horizon, "horizon")
         if horizon not in HORIZONS:
-            raise InvalidInput(f"horizon must be one of {', '.join(map(str, HORIZONS))}, got {horizon}.")
+            raise InvalidInput(
+                f"horizon must be one of {', '.join(map(str, HORIZONS))}, got {horizon}."
+            )
         mover = Reluctant(domain, movement, 1.0, horizon, family=family, start=start)
         if family is not None and family.width(domain.dim) != domain.dim:
             raise InvalidInput(
@@ -217,9 +219,13 @@ class Autoregressive(Learner[AutoregressiveState]):
         seen = g if self.family is None else self.family.moments(g)
         known = self.regression.observe(state.regression, seen)
         after, forecast = self.look_ahead(state, known)
-        return after._replace(x=self.mover.move(state.x, forecast, self.mover.price), regression=known)
+        return after._replace(
+            x=self.mover.move(state.x, forecast, self.mover.price), regression=known
+        )
 
-    def look_ahead(self, state: AutoregressiveState, known: Array) -> tuple[AutoregressiveState, Array]:
+    def look_ahead(
+        self, state: AutoregressiveState, known: Array
+    ) -> tuple[AutoregressiveState, Array]:
         """Make the state after a round, before it moves, and forecast what the move should serve.
 
         Parameters

@@ -92,7 +92,9 @@ class Bandit(FromCosts, Wrapper[BanditState]):
     seed: int
     inside: ConvexSet  # where the learner's own point is
 
-    def __init__(self, learner: Learner[Any], points: int = 1, *, delta: float, seed: int = 0) -> None:
+    def __init__(
+        self, learner: Learner[Any], points: int = 1, *, delta: float, seed: int = 0
+    ) -> None:
         self._wrap(learner, by_gradients=True)
         if points not in (1, 2):
             raise InvalidInput(f"points must be 1 or 2, got {points!r}.")
@@ -209,17 +211,21 @@ class Bandit(FromCosts, Wrapper[BanditState]):
         expected = self._play(t, inner)
         for name in ("x", "v"):
             given = vector(getattr(state, name), f"state.{name}", self.domain.dim)
-            if not np.allclose(given, getattr(expected, name), rtol=0.0, atol=1e-9 * self.domain.scale):
-                message = (
-                    f"state.{name} does not follow from the other parts of the state, got {given.tolist()}."
-                )
+            if not np.allclose(
+                given, getattr(expected, name), rtol=0.0, atol=1e-9 * self.domain.scale
+            ):
+                message = f"state.{name} does not follow from the other parts of the state, got {given.tolist()}."
                 raise InvalidInput(message)
         return BanditState(t, np.asarray(state.x), inner, np.asarray(state.v))
 
 
 def check_seed(seed: Any) -> int:
     """Check the seed of a learner, which is the key of a random generator."""
-    if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or not 0 <= seed < MOST_SEEDS:
+    if (
+        isinstance(seed, bool)
+        or not isinstance(seed, int | np.integer)
+        or not 0 <= seed < MOST_SEEDS
+    ):
         raise InvalidInput(f"seed must be an integer from 0 to 2^64 - 1, got {seed!r}.")
     return int(seed)
 

@@ -204,9 +204,7 @@ class Learner(Config, ABC, Generic[S]):
             The sentence.
         """
         last = state.t - 1
-        return (
-            f"How much {type(self).__name__} remembers of the rounds up to {last} depends on their gradients."
-        )
+        return f"How much {type(self).__name__} remembers of the rounds up to {last} depends on their gradients."
 
     @property
     def own_movement(self) -> Movement:
@@ -265,13 +263,17 @@ class Learner(Config, ABC, Generic[S]):
         """Check the type of a state, and return its round."""
         if type(state) is not kind:
             name = type(self).__name__
-            raise InvalidInput(f"state must come from a trace or agent of this {name}, got {state!r}.")
+            raise InvalidInput(
+                f"state must come from a trace or agent of this {name}, got {state!r}."
+            )
         return integer(state.t, "state.t")
 
     def _check_inside(self, x: Array) -> None:
         """Check that the points of a state are in the set."""
         if not self.domain.contains(x):
-            raise InvalidInput(f"state.x must be in {self.domain!r}, got {np.asarray(x).tolist()}.")
+            raise InvalidInput(
+                f"state.x must be in {self.domain!r}, got {np.asarray(x).tolist()}."
+            )
 
     def _check_experts(self, states: Any) -> None:
         N = len(self.experts)
@@ -373,7 +375,9 @@ def describe_state(state: Any) -> Any:
     if hasattr(state, "_asdict"):
         return {name: describe_state(value) for name, value in state._asdict().items()}
     return (
-        [describe_state(value) for value in state] if isinstance(state, tuple) else np.asarray(state).tolist()
+        [describe_state(value) for value in state]
+        if isinstance(state, tuple)
+        else np.asarray(state).tolist()
     )
 
 

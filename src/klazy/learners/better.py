@@ -9,7 +9,13 @@ from klazy.base.checks import Array, InvalidInput, positive
 from klazy.families import Family, Linear
 from klazy.learners.base import Learner
 from klazy.learners.leader import check_expert_families
-from klazy.learners.sader import check_expert_states, check_experts, check_norm, points_of, step_expert
+from klazy.learners.sader import (
+    check_expert_states,
+    check_experts,
+    check_norm,
+    points_of,
+    step_expert,
+)
 from klazy.movement import Movement, as_movement
 
 
@@ -109,9 +115,7 @@ class BetterOfTwo(Learner[BetterState]):
         check_norm(movement, first.domain.dim)
         units = np.eye(first.domain.dim)
         if (movement.distance(units) != movement.distance(-units)).any():
-            message = (
-                f"movement must cost the same in both directions, got {movement!r}. Use L1Movement(1.0)."
-            )
+            message = f"movement must cost the same in both directions, got {movement!r}. Use L1Movement(1.0)."
             raise InvalidInput(message)
         a = positive(leave, "leave")
         b = positive(back, "back")
@@ -181,7 +185,9 @@ class BetterOfTwo(Learner[BetterState]):
     def init(self, x: Array | None = None) -> BetterState:
         experts = tuple(expert.init(x) for expert in self.experts)
         points = points_of(experts)
-        return BetterState(1, points[0].copy(), experts, 0, 1, np.zeros(2), self._price(points - points[0]))
+        return BetterState(
+            1, points[0].copy(), experts, 0, 1, np.zeros(2), self._price(points - points[0])
+        )
 
     def step(self, state: BetterState, g: Array, hint: Array | None = None) -> BetterState:
         points = points_of(state.experts)
@@ -204,7 +210,9 @@ class BetterOfTwo(Learner[BetterState]):
         following = points_of(experts)
         moved = self._price(following - points)
         x = following[c].copy()
-        return BetterState(state.t + 1, x, experts, c, since, paid, moved, lost, changes, overshoot)
+        return BetterState(
+            state.t + 1, x, experts, c, since, paid, moved, lost, changes, overshoot
+        )
 
     def _step_experts(
         self, states: tuple[Any, ...], points: Array, g: Array, hint: Array | None
@@ -228,9 +236,7 @@ class BetterOfTwo(Learner[BetterState]):
         other = 1 - c
         names = ("first", "second")
         allowed = self.ratios[c] * state.paid[other]
-        follows = (
-            f"It follows the {names[c]} of two, {self.experts[c].describe()}, since round {state.since}."
-        )
+        follows = f"It follows the {names[c]} of two, {self.experts[c].describe()}, since round {state.since}."
         return (
             f"{follows} Beyond what was cheaper of the two that one has cost {state.paid[c]:.4g}, the other "
             f"{state.paid[other]:.4g}; it changes over beyond {allowed:.4g}."

@@ -155,7 +155,9 @@ class Delayed(Wrapper[DelayedState]):
         found = np.flatnonzero(state.rounds == s)
         if len(found) == 0:
             waiting = ", ".join(str(int(r)) for r in state.rounds[:8]) or "none"
-            raise InvalidInput(f"Round {s} does not wait for feedback. Rounds that do: {waiting}.")
+            raise InvalidInput(
+                f"Round {s} does not wait for feedback. Rounds that do: {waiting}."
+            )
         return state.points[found[0]]
 
     def check_state(self, state: Any) -> DelayedState:
@@ -165,7 +167,9 @@ class Delayed(Wrapper[DelayedState]):
         is_order = (np.diff(waiting, prepend=0.0, append=float(t)) > 0.0).all()
         if not is_order or not np.array_equal(waiting, np.trunc(waiting)):
             given = waiting.tolist()
-            raise InvalidInput(f"state.rounds must be rounds before {t} in their order, got {given}.")
+            raise InvalidInput(
+                f"state.rounds must be rounds before {t} in their order, got {given}."
+            )
         points = np.empty((0, self.domain.dim))
         if len(waiting):
             points = rows(state.points, "state.points", self.domain.dim, len(waiting))

@@ -82,7 +82,9 @@ class FollowForecast(Learner[FollowState]):
         if number(window, "window") < 1.0:
             raise InvalidInput(f"window must be at least 1, got {window}. Count it in rounds.")
         mover = Reluctant(domain, movement, 1.0, horizon, family=family, start=start)
-        self._keep(domain=domain, movement=mover.movement, window=float(window), horizon=mover.horizon)
+        self._keep(
+            domain=domain, movement=mover.movement, window=float(window), horizon=mover.horizon
+        )
         self._keep(family=family, start=mover.start, mover=mover)
 
     @property

@@ -93,7 +93,9 @@ class LazyGD(Descent[AnchoredState]):
         t, _, anchor, g_sum, energy = state
         sigma, energy = self.sigma.observe(t, energy, g)
         g_sum = g_sum + g
-        return AnchoredState(t + 1, self.domain.nearest(anchor - g_sum / sigma), anchor, g_sum, energy)
+        return AnchoredState(
+            t + 1, self.domain.nearest(anchor - g_sum / sigma), anchor, g_sum, energy
+        )
 
     @property
     def phase_length(self) -> int | None:

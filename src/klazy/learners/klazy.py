@@ -79,7 +79,9 @@ class KLazyGD(Descent[AnchoredState]):
         sigma, energy = self.sigma.observe(t, energy, g)
         starts_phase = (t - 1) % self.k == 0
         anchor, g_sum = (x, g) if starts_phase else (anchor, g_sum + g)
-        return AnchoredState(t + 1, self.domain.nearest(anchor - g_sum / sigma), anchor, g_sum, energy)
+        return AnchoredState(
+            t + 1, self.domain.nearest(anchor - g_sum / sigma), anchor, g_sum, energy
+        )
 
     @property
     def phase_length(self) -> int | None:

@@ -170,7 +170,11 @@ class Leader(Learner[LeaderState]):
         r""":math:`\lambda D`: no move in the set costs more."""
         if not self.guard:
             return 0.0
-        return float(self.movement.weight) * self.movement.lipschitz(self.domain.dim) * self.domain.diameter
+        return (
+            float(self.movement.weight)
+            * self.movement.lipschitz(self.domain.dim)
+            * self.domain.diameter
+        )
 
     @cached_property
     def season(self) -> Season | None:
@@ -214,7 +218,11 @@ class Leader(Learner[LeaderState]):
         d = self.domain.dim
         family = self.curved or Linear()
         code = codes.code_of(family)
-        if code is None or not family.has_forecast or (code == codes.LINEAR and self.curved is not None):
+        if (
+            code is None
+            or not family.has_forecast
+            or (code == codes.LINEAR and self.curved is not None)
+        ):
             return None
         _, extra, parameters = family.arrays(np.zeros((1, d)))
         return code, parameters if parameters.size == 2 * d else np.full(2 * d, extra[0])
@@ -246,7 +254,9 @@ class Leader(Learner[LeaderState]):
         season = NOTHING if self.season is None else self.season.init()
         regression = NOTHING if self.regression is None else self.regression.init()
         first = points[0].copy()
-        state = LeaderState(1, first, experts, 0, 1, nothing, nothing, nothing, mixed, uniform, nothing)
+        state = LeaderState(
+            1, first, experts, 0, 1, nothing, nothing, nothing, mixed, uniform, nothing
+        )
         return state._replace(season=season, regression=regression)
 
     def _init_expert(self, expert: Learner[Any], x: Array | None) -> Any:
@@ -347,7 +357,9 @@ class Leader(Learner[LeaderState]):
             period = int(season[codes.SEASON_PERIOD])
             state = state._replace(season=season)
         if self.regression is not None:
-            state = state._replace(regression=self.regression.observe(state.regression, seen, period))
+            state = state._replace(
+                regression=self.regression.observe(state.regression, seen, period)
+            )
         return state
 
     def _step_experts(
@@ -369,7 +381,9 @@ class Leader(Learner[LeaderState]):
                     moves.append((expert.mover, i, forecast, expert.mover.price))
             elif type(expert) is Reluctant:
                 following[i] = expert.observe(state, row)
-                moves.append((expert, i, *expert.forecast(following[i], guess if expert.hints else None)))
+                moves.append(
+                    (expert, i, *expert.forecast(following[i], guess if expert.hints else None))
+                )
             else:
                 following[i] = step_expert(expert, state, row, guess)
         for group in _group_moves(moves):
@@ -401,9 +415,15 @@ class Leader(Learner[LeaderState]):
     def describe(self, state: LeaderState | None = None) -> str:
         N = len(self.experts)
         # Those of `auto` are dozens, and the first of them moves if it pays.
-        name = "auto" if N >= AUTO_EXPERTS and isinstance(self.experts[0], Reluctant) else "Leader"
+        name = (
+            "auto" if N >= AUTO_EXPERTS and isinstance(self.experts[0], Reluctant) else "Leader"
+        )
         words = f"{name}: {N} expert{'' if N == 1 else 's'}"
-        return words if state is None else f"{words}; now follows: {self.experts[state.leader].describe()}"
+        return (
+            words
+            if state is None
+            else f"{words}; now follows: {self.experts[state.leader].describe()}"
+        )
 
     def describe_memory(self, state: LeaderState) -> str:
         c = state.leader
@@ -425,7 +445,11 @@ class Leader(Learner[LeaderState]):
                 f"so far it has cost {abs(gap):.4g} {sign}, movement included."
             )
         looks = self.season is not None and self.season.given == 0
-        if looks and state.season[codes.SEASON_PERIOD] == 0.0 and self.experts[c].shared != "season":
+        if (
+            looks
+            and state.season[codes.SEASON_PERIOD] == 0.0
+            and self.experts[c].shared != "season"
+        ):
             words += f" It has found no season of up to {codes.SEASON_LAGS} rounds."
         if state.guarding:
             words += (
@@ -482,10 +506,14 @@ class Leader(Learner[LeaderState]):
         dict of str to array
             The arrays that a trace keeps.
         """
-        guard = ("spread", "diameter", "beta", "excess", "guarding", "worst") if self.guard else ()
+        guard = (
+            ("spread", "diameter", "beta", "excess", "guarding", "worst") if self.guard else ()
+        )
         return name_columns(log, hitting, len(self.experts), ("leader", *guard))
 
-    def _complete(self, expert: Learner[Any], state: Any, leader: LeaderState | None = None) -> Any:
+    def _complete(
+        self, expert: Learner[Any], state: Any, leader: LeaderState | None = None
+    ) -> Any:
         """Return the state of an expert with the field that its leader stores; by default as it is before the first round."""
         name = expert.shared
         if not self._shares(expert) or np.size(getattr(state, name, 1)):
@@ -502,7 +530,9 @@ class Leader(Learner[LeaderState]):
                 source.check(getattr(state, name))
         N = len(self.experts)
         if state.leader not in range(N):
-            raise InvalidInput(f"state.leader must be the index of an expert, below {N}, got {state.leader}.")
+            raise InvalidInput(
+                f"state.leader must be the index of an expert, below {N}, got {state.leader}."
+            )
         return state
 
 

@@ -189,7 +189,9 @@ class Planning(Learner[PlanningState]):
         instance(domain, "domain", Box, "a Box", "Use contrib.Reluctant for it.")
         rounds = integer(rounds, "rounds")
         if rounds not in ENDS:
-            raise InvalidInput(f"rounds must be a power of two of at most {ENDS[-1]}, got {rounds}.")
+            raise InvalidInput(
+                f"rounds must be a power of two of at most {ENDS[-1]}, got {rounds}."
+            )
         if family is None:
             family = Pinball()
         instance(family, "family", Pinball, "Pinball", "Use contrib.Reluctant for it.")
@@ -199,8 +201,15 @@ class Planning(Learner[PlanningState]):
         if period is not None:
             period = integer(period, "period", least=2)
             if period > codes.SEASON_LONGEST:
-                raise InvalidInput(f"period must be at most {codes.SEASON_LONGEST}, got {period}.")
-        self._keep(domain=domain, movement=mover.movement, rounds=rounds, factor=positive(factor, "factor"))
+                raise InvalidInput(
+                    f"period must be at most {codes.SEASON_LONGEST}, got {period}."
+                )
+        self._keep(
+            domain=domain,
+            movement=mover.movement,
+            rounds=rounds,
+            factor=positive(factor, "factor"),
+        )
         self._keep(family=family, period=period, start=mover.start, mover=mover)
 
     @cached_property

@@ -10,7 +10,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from klazy.base.checks import Array, InvalidInput, check_flag, instance, non_negative, one_of, positive, size
+from klazy.base.checks import (
+    Array,
+    InvalidInput,
+    check_flag,
+    instance,
+    non_negative,
+    one_of,
+    positive,
+    size,
+)
 from klazy.families import Family
 from klazy.kernels import codes
 from klazy.learners.autoregressive import HORIZONS, Autoregressive
@@ -45,7 +54,15 @@ FACTORS = (0.5, 1.0)
 # look, and for how many rounds a new point should serve. Of one that serves a single round the window does not matter.
 FOLLOWED_HORIZONS = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0)
 FOLLOWED_WINDOW = 64.0
-HINTED_GRID = ((1.0, 1.0), (4.0, 4.0), (16.0, 4.0), (16.0, 16.0), (64.0, 16.0), (64.0, 64.0), (256.0, 64.0))
+HINTED_GRID = (
+    (1.0, 1.0),
+    (4.0, 4.0),
+    (16.0, 4.0),
+    (16.0, 16.0),
+    (64.0, 16.0),
+    (64.0, 64.0),
+    (256.0, 64.0),
+)
 # A set that reaches this many times as far as a unit and as its start is probably too large. Linear costs have no length of
 # their own that a set could be compared with, so any such number is a convention.
 LARGE = 1e5
@@ -341,7 +358,9 @@ def scream(
     sigmas = math.sqrt(G * (G + weight) * T) / D / 2.0 ** np.arange(N)
     beta = math.sqrt(2.0 / ((2.0 * weight + G) * (weight + G) * T)) / D
     return SAder(
-        [GD(domain, sigma, start=start) for sigma in sigmas.tolist()], beta, movement=L2Movement(weight)
+        [GD(domain, sigma, start=start) for sigma in sigmas.tolist()],
+        beta,
+        movement=L2Movement(weight),
     )
 
 
@@ -378,7 +397,11 @@ def product_grid(
     for name, values in (("sigmas", sigmas), ("memories", memories)):
         if not isinstance(values, list | tuple):
             raise InvalidInput(f"{name} must be a list, got {values!r}.")
-    return [MemoryGD(domain, sigma, memory=memory, start=start) for memory in memories for sigma in sigmas]
+    return [
+        MemoryGD(domain, sigma, memory=memory, start=start)
+        for memory in memories
+        for sigma in sigmas
+    ]
 
 
 def auto(
@@ -456,7 +479,9 @@ def auto(
         instance(family, "costs", Family, "a Family such as Pinball(), or costs of one")
     # Experts plan with Euclidean distance if only the distance of a movement is known; the leader charges what it costs.
     planned = movement
-    has_states = is_carried(domain, movement) and (family is None or codes.code_of(family) == codes.LINEAR)
+    has_states = is_carried(domain, movement) and (
+        family is None or codes.code_of(family) == codes.LINEAR
+    )
     if movement.grouped is None and not movement.is_fee and not has_states:
         price = movement.lipschitz(domain.dim)
         planned = L2Movement(np.asarray(movement.weight) * price)
@@ -482,7 +507,10 @@ def auto(
         Reluctant(domain, planned, window, horizon, family=known, start=start)
         for window, horizon in (*sums, *grid)
     ]
-    learned = [Autoregressive(domain, planned, horizon, family=known, start=start) for horizon in horizons]
+    learned = [
+        Autoregressive(domain, planned, horizon, family=known, start=start)
+        for horizon in horizons
+    ]
     is_norm = movement.degree == 1.0
     # A plan over a whole season needs prices by coordinate, or a Euclidean distance.
     is_planned = is_norm and not smoothed[0].is_curved and not has_states
@@ -497,7 +525,12 @@ def auto(
         for horizon in plans[::every]
         for periods in _choose_averages(season, width)
     ]
-    if has_demands and isinstance(domain, Box) and suits_plan(planned) and domain.dim <= MOST_PLANNED:
+    if (
+        has_demands
+        and isinstance(domain, Box)
+        and suits_plan(planned)
+        and domain.dim <= MOST_PLANNED
+    ):
         # Of the shortest season most periods have passed.
         shortest = min((season for season in seasons if season is not None), default=None)
         learned = [
@@ -637,5 +670,7 @@ def _on_grid(
 def _check_known(T: Any, G: Any, R: Any, weight: Any) -> tuple[int, float, float, float]:
     """Check the quantities that theory takes as known."""
     horizon = size(T, "T", "Give the number of rounds, or use auto, which does not need it.")
-    bound = positive(G, "G", "Give a bound on the gradients' norms, or use auto, which needs none.")
+    bound = positive(
+        G, "G", "Give a bound on the gradients' norms, or use auto, which needs none."
+    )
     return horizon, bound, positive(R, "R"), non_negative(weight, "move_cost")

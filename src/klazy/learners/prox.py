@@ -30,7 +30,9 @@ FARTHEST = 1e60  # larger than the stock of any set, for moves that cost nothing
 EQUAL = 1e-13
 
 
-def move_if_it_pays(domain: ConvexSet, movement: Movement, x: Array, g: Array, price: float | Array) -> Array:
+def move_if_it_pays(
+    domain: ConvexSet, movement: Movement, x: Array, g: Array, price: float | Array
+) -> Array:
     r"""Find the point that is best for a forecast g, moving there included.
 
     .. math:: \arg\min_{u \in X}\; \langle g, u \rangle + \mathrm{price} \cdot m(u - x)
@@ -125,7 +127,9 @@ def approach_if_it_pays(
         u = domain.nearest((targets + share * points) / (1.0 + share))
     else:
         u = _find_least(domain, movement, points, -targets, 1.0, prices)
-    gain = 0.5 * np.vecdot(points - u, points + u - 2.0 * targets) - _charge(movement, u - points, prices)
+    gain = 0.5 * np.vecdot(points - u, points + u - 2.0 * targets) - _charge(
+        movement, u - points, prices
+    )
     return np.where(gain[:, None] > 0.0, u, points).reshape(x.shape)
 
 
@@ -158,7 +162,9 @@ def _find_least(
     if not moves.any():
         return x
     u = x.copy()
-    u[moves] = _pay_by_coordinate(domain, Separable(x, g, curvature, rise, fall, power).take(moves))
+    u[moves] = _pay_by_coordinate(
+        domain, Separable(x, g, curvature, rise, fall, power).take(moves)
+    )
     return u
 
 
@@ -241,7 +247,9 @@ class _Rows(NamedTuple):
         return _Rows(*parts)
 
 
-def search_stride(domain: ConvexSet, x: Array, down: Array, curvature: float, price: Array) -> Array:
+def search_stride(
+    domain: ConvexSet, x: Array, down: Array, curvature: float, price: Array
+) -> Array:
     r"""Minimise a linear or quadratic cost plus ``price`` times the Euclidean distance from x, row by row.
 
     With the steepest descent :math:`w` at x and :math:`u(\sigma) = \Pi(x + w / \sigma)` it is where
@@ -298,7 +306,9 @@ def search_stride(domain: ConvexSet, x: Array, down: Array, curvature: float, pr
         wanted = rows.price / (1.0 - curvature * stride)
         fall = -rows.price * curvature / (sigma - curvature) ** 2
         excess = length * sigma - wanted
-        is_done = np.abs(excess) <= ROUNDING * (wanted + sigma * (np.abs(rows.x).sum(axis=1) + length))
+        is_done = np.abs(excess) <= ROUNDING * (
+            wanted + sigma * (np.abs(rows.x).sum(axis=1) + length)
+        )
         low = np.where(excess > 0.0, rows.low, sigma)
         high = np.where(excess > 0.0, sigma, rows.high)
         with np.errstate(all="ignore"):
@@ -307,7 +317,9 @@ def search_stride(domain: ConvexSet, x: Array, down: Array, curvature: float, pr
                 following = curvature + rows.price / length
             else:
                 rate = (delta - before) / (stride - stride_before)[:, None]
-                following = _meet(delta - stride[:, None] * rate, rate, wanted - fall * sigma, fall)
+                following = _meet(
+                    delta - stride[:, None] * rate, rate, wanted - fall * sigma, fall
+                )
             is_done |= np.abs(following - sigma) <= ROUNDING * sigma
             is_slow = (turn > 2) & (np.abs(excess) > 0.5 * off)
             middle = np.where(high < math.inf, np.sqrt(low * high), 4.0 * sigma)
@@ -351,7 +363,12 @@ def _shrink_all(y: Array, x: Array, price: float, stretch: Array, axes: Array | 
 
 
 def stock_if_it_pays(
-    domain: ConvexSet, movement: Movement, family: Pinball, x: Array, means: Array, price: float | Array
+    domain: ConvexSet,
+    movement: Movement,
+    family: Pinball,
+    x: Array,
+    means: Array,
+    price: float | Array,
 ) -> Array:
     r"""Find the point that is best for a normal forecast of demand, moving there included.
 
@@ -400,11 +417,15 @@ def stock_if_it_pays(
     now = family.expected(moments, points)
     then = family.expected(moments, u)
     rounding = EQUAL * (np.abs(now) + np.abs(then))
-    pays = (now - then > _charge(movement, u - points, prices) + rounding) & (u != points).any(axis=1)
+    pays = (now - then > _charge(movement, u - points, prices) + rounding) & (u != points).any(
+        axis=1
+    )
     return np.where(pays[:, None], u, points).reshape(x.shape)
 
 
-def _stock_by_slope(movement: Movement, family: Pinball, x: Array, means: Array, price: Array) -> Array:
+def _stock_by_slope(
+    movement: Movement, family: Pinball, x: Array, means: Array, price: Array
+) -> Array:
     """Find, to the last bits, where the expected cost of each coordinate falls as fast as the price of its move rises."""
     from scipy.special import ndtr
 
@@ -418,7 +439,15 @@ def _stock_by_slope(movement: Movement, family: Pinball, x: Array, means: Array,
         far = np.minimum((steep / scale) ** (1.0 / (movement.degree - 1.0)), FARTHEST)
     both = family.short + family.excess
 
-    def search(start: float, mean: float, spread: float, scale: float, both: float, short: float, far: float):
+    def search(
+        start: float,
+        mean: float,
+        spread: float,
+        scale: float,
+        both: float,
+        short: float,
+        far: float,
+    ):
         def slope(u: float) -> float:
             pull = scale * abs(u - start) ** (movement.degree - 1.0)
             return both * ndtr((u - mean) / spread) - short + math.copysign(pull, u - start)
@@ -446,7 +475,9 @@ def find_band(
     return low, high
 
 
-def _split(domain: ConvexSet, x: Array, slopes: Array, shrink: Callable[[Array, float], Array]) -> Array:
+def _split(
+    domain: ConvexSet, x: Array, slopes: Array, shrink: Callable[[Array, float], Array]
+) -> Array:
     """Minimise by Douglas and Rachford's splitting of ``shrink``, the proximal step of the objective, and the projection."""
     stride = domain.scale / (float(np.linalg.norm(slopes)) or 1.0)
     size = max(domain.scale, float(np.abs(x).max()))

@@ -12,7 +12,13 @@ from klazy.base.checks import Array, InvalidInput, check_flag, instance, number,
 from klazy.families import Family, Linear, LogWealth, Pinball, Quadratic, Rewards
 from klazy.kernels import codes
 from klazy.learners.base import Learner, check_domain, check_start
-from klazy.learners.prox import approach_if_it_pays, find_band, is_carried, move_if_it_pays, stock_if_it_pays
+from klazy.learners.prox import (
+    approach_if_it_pays,
+    find_band,
+    is_carried,
+    move_if_it_pays,
+    stock_if_it_pays,
+)
 from klazy.movement import Movement, as_movement
 from klazy.sets import ConvexSet
 from klazy.sets.base import check_bounded
@@ -119,7 +125,9 @@ class Reluctant(Learner[ReluctantState]):
     ) -> None:
         check_bounded(check_domain(domain))
         if window is not None and number(window, "window") < 1.0:
-            raise InvalidInput(f"window must be at least 1, got {window}. Use window=None for all rounds.")
+            raise InvalidInput(
+                f"window must be at least 1, got {window}. Use window=None for all rounds."
+            )
         if family is not None:
             instance(family, "family", Family, "a Family such as Pinball()")
         if family is not None and not family.has_forecast:
@@ -336,7 +344,9 @@ class Reluctant(Learner[ReluctantState]):
             The next point; ``x`` itself unless moving pays.
         """
         if self._target is not None:
-            return approach_if_it_pays(self.domain, self.movement, x, forecast, price / self._target.weight)
+            return approach_if_it_pays(
+                self.domain, self.movement, x, forecast, price / self._target.weight
+            )
         if self._demand is not None:
             return stock_if_it_pays(self.domain, self.movement, self._demand, x, forecast, price)
         return move_if_it_pays(self.domain, self.movement, x, forecast, price)

@@ -39,7 +39,12 @@ class Rolling(Learner[RollingState]):
     start: Array | None
 
     def __init__(
-        self, domain: ConvexSet, window: int, *, family: Family | None = None, start: ArrayLike | None = None
+        self,
+        domain: ConvexSet,
+        window: int,
+        *,
+        family: Family | None = None,
+        start: ArrayLike | None = None,
     ) -> None:
         check_bounded(check_domain(domain))
         if family is None:
@@ -92,7 +97,9 @@ class Rolling(Learner[RollingState]):
         level = self.find_level(ring[: state.t])
         return RollingState(state.t + 1, self.domain.nearest(level), ring)
 
-    def follow(self, state: RollingState, rows: Array, outlook: None = None) -> tuple[Array, RollingState]:
+    def follow(
+        self, state: RollingState, rows: Array, outlook: None = None
+    ) -> tuple[Array, RollingState]:
         """Play many rows at once, as :meth:`step` would one by one.
 
         Parameters
@@ -169,7 +176,9 @@ class RollingMax(Rolling):
 
         width = min(self.window, len(rows))
         none_before = np.full((width - 1, rows.shape[1]), -np.inf)
-        highest = maximum_filter1d(np.vstack((none_before, rows)), width, axis=0, origin=(width - 1) // 2)
+        highest = maximum_filter1d(
+            np.vstack((none_before, rows)), width, axis=0, origin=(width - 1) // 2
+        )
         return self.headroom * highest[width - 1 :]
 
     def describe_memory(self, state: RollingState) -> str:
@@ -305,7 +314,9 @@ class PodAutoscaler(Learner[RollingState]):
         self._keep(domain=domain, target=positive(target, "target"), window=check_window(window))
         self._keep(tolerance=non_negative(tolerance, "tolerance"), family=family)
         if (self.fewest > self.most).any():
-            raise InvalidInput(f"domain must have room for a whole number of at least 1, got {domain!r}.")
+            raise InvalidInput(
+                f"domain must have room for a whole number of at least 1, got {domain!r}."
+            )
         self._keep(start=check_start(domain, start))
 
     @property

@@ -123,7 +123,9 @@ class SAder(Learner[SAderState]):
             one_of(beta, "beta", (SELF_TUNED,))
         else:
             beta = positive(beta, "beta")
-        self._keep(experts=experts, beta=beta, prior=_check_prior(prior, len(experts)), movement=movement)
+        self._keep(
+            experts=experts, beta=beta, prior=_check_prior(prior, len(experts)), movement=movement
+        )
         self._keep(domain=experts[0].domain)
 
     @property
@@ -141,7 +143,9 @@ class SAder(Learner[SAderState]):
         r"""The logarithms of the prior weights, :math:`\ln \pi`."""
         N = len(self.experts)
         named = {"harmonic": harmonic_prior(N), "uniform": np.full(N, 1.0 / N)}
-        prior = named[self.prior] if isinstance(self.prior, str) else self.prior / self.prior.sum()
+        prior = (
+            named[self.prior] if isinstance(self.prior, str) else self.prior / self.prior.sum()
+        )
         return freeze(np.log(prior))
 
     def weights(self, state: SAderState) -> Array:
@@ -183,7 +187,12 @@ class SAder(Learner[SAderState]):
         experts = tuple(expert.init(x) for expert in self.experts)
         nothing = np.zeros(len(self.experts))
         return SAderState(
-            1, np.exp(self.log_prior) @ points_of(experts), experts, self.log_prior, nothing, nothing
+            1,
+            np.exp(self.log_prior) @ points_of(experts),
+            experts,
+            self.log_prior,
+            nothing,
+            nothing,
         )
 
     def step(self, state: SAderState, g: Array, hint: Array | None = None) -> SAderState:
@@ -192,7 +201,8 @@ class SAder(Learner[SAderState]):
         loss = (points - x) @ g + moved
         log_w, losses, V = self.reweigh(log_w, losses, V, points, loss, g)
         experts = tuple(
-            step_expert(expert, old, g, hint) for expert, old in zip(self.experts, experts, strict=True)
+            step_expert(expert, old, g, hint)
+            for expert, old in zip(self.experts, experts, strict=True)
         )
         following = points_of(experts)
         moved = self.movement.weight * self.movement.distance(following - points)
@@ -237,7 +247,9 @@ class SAder(Learner[SAderState]):
 
     def describe_memory(self, state: SAderState) -> str:
         w = self.weights(state)
-        heaviest = f"the heaviest, with weight {w.max():.3g}, is {self.experts[w.argmax()].describe()}"
+        heaviest = (
+            f"the heaviest, with weight {w.max():.3g}, is {self.experts[w.argmax()].describe()}"
+        )
         return f"It is the mean of {len(w)} experts' points; {heaviest}."
 
     def find_rate(self, V: float) -> float:
@@ -262,7 +274,10 @@ class SAder(Learner[SAderState]):
     def _lose(self, points: Array, log_w: Array, loss: Array, g: Array, beta: float) -> float:
         """Return what the weights lose in this round, where the rate is self-tuned."""
         r = float(loss.max() - loss.min())
-        if not self.is_self_tuned or r <= self.noise[0] * float(np.linalg.norm(g)) + self.noise[1]:
+        if (
+            not self.is_self_tuned
+            or r <= self.noise[0] * float(np.linalg.norm(g)) + self.noise[1]
+        ):
             return 0.0
         w = np.exp(log_w)
         mean = float(w @ loss)
@@ -351,7 +366,9 @@ def harmonic_prior(N: int) -> Array:
 
 def check_experts(experts: Any, names: Sequence[str] | None = None) -> tuple[Learner[Any], ...]:
     """Check learners on one bounded set; ``names`` are those of the arguments that they came in."""
-    learners = filled_list(experts, "experts", "of learners such as [GD(ball, 1.0), GD(ball, 2.0)]")
+    learners = filled_list(
+        experts, "experts", "of learners such as [GD(ball, 1.0), GD(ball, 2.0)]"
+    )
     for i, expert in enumerate(learners):
         name = f"experts[{i}]" if names is None else names[i]
         instance(expert, name, Learner, "a Learner such as GD(ball, 1.0)")
@@ -399,9 +416,13 @@ def check_expert_states(state: Any, hints: bool) -> None:
     """Reject experts that are in another round, or that were given hints though the ensemble takes none."""
     for i, expert in enumerate(state.experts):
         if expert.t != state.t:
-            raise InvalidInput(f"state.experts[{i}] must be in round {state.t}, got t={expert.t}.")
+            raise InvalidInput(
+                f"state.experts[{i}] must be in round {state.t}, got t={expert.t}."
+            )
         if not hints and np.any(getattr(expert, "hint", 0.0)):
-            raise InvalidInput(f"state.experts[{i}].hint must be zero without hints, got {expert.hint}.")
+            raise InvalidInput(
+                f"state.experts[{i}].hint must be zero without hints, got {expert.hint}."
+            )
 
 
 def find_noise(domain: ConvexSet, movement: Movement) -> tuple[float, float]:
@@ -442,6 +463,8 @@ def _check_prior(prior: str | ArrayLike, N: int) -> str | Array:
     weights = vector(prior, "prior", N)
     if (weights < _SMALLEST_PRIOR).any() or abs(weights.sum() - 1.0) > 1e-9:
         given = weights.tolist()
-        raise InvalidInput(f"prior must sum to 1, with each at least {_SMALLEST_PRIOR:g}, got {given}.")
+        raise InvalidInput(
+            f"prior must sum to 1, with each at least {_SMALLEST_PRIOR:g}, got {given}."
+        )
     # They are stored as given: dividing by their sum would change them again each time a file is read.
     return weights

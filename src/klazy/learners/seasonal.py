@@ -28,7 +28,9 @@ class Season:
     longer than one of its experts needs.
     """
 
-    def __init__(self, dim: int, width: int, period: int | None, rows: int = codes.SEASON_ROWS) -> None:
+    def __init__(
+        self, dim: int, width: int, period: int | None, rows: int = codes.SEASON_ROWS
+    ) -> None:
         self.dim = dim
         self.width = width
         self.given = period or 0
@@ -87,10 +89,17 @@ class Season:
         """Reject numbers that this season cannot have written, because kernels trust them."""
         n, period, changed, given = known[: codes.SEASON_HEAD].tolist()
         longest = self.given or codes.SEASON_LAGS
-        fits = n >= 0 and 0 <= period <= min(longest, n) and 0 <= changed <= n and given == self.given
+        fits = (
+            n >= 0
+            and 0 <= period <= min(longest, n)
+            and 0 <= changed <= n
+            and given == self.given
+        )
         if not fits or any(number % 1 for number in (n, period, changed)):
             head = known[: codes.SEASON_HEAD]
-            raise InvalidInput(f"state.season must come from a trace or agent of this learner, got {head}.")
+            raise InvalidInput(
+                f"state.season must come from a trace or agent of this learner, got {head}."
+            )
 
     def count_periods(self, known: Array, period: int, most: int) -> int:
         """Count the past periods that a forecast can average."""
@@ -240,13 +249,19 @@ class Seasonal(Learner[SeasonalState]):
         if period is not None:
             period = integer(period, "period", "Leave it out to look for one.", least=2)
             if period > codes.SEASON_LONGEST:
-                raise InvalidInput(f"period must be at most {codes.SEASON_LONGEST}, got {period}.")
+                raise InvalidInput(
+                    f"period must be at most {codes.SEASON_LONGEST}, got {period}."
+                )
         mover = Reluctant(domain, movement, 1.0, horizon or 1.0, family=family, start=start)
         if horizon is None and mover.is_curved:
-            raise InvalidInput(f"horizon must be a number of rounds for the family {family!r}, got None.")
+            raise InvalidInput(
+                f"horizon must be a number of rounds for the family {family!r}, got None."
+            )
         if horizon is None and movement.degree != 1.0:
             raise InvalidInput(f"horizon must be a number of rounds for {movement!r}, got None.")
-        self._keep(domain=domain, movement=movement, horizon=horizon, periods=periods, period=period)
+        self._keep(
+            domain=domain, movement=movement, horizon=horizon, periods=periods, period=period
+        )
         self._keep(family=family, start=mover.start, mover=mover)
         if self.given >= codes.SEASON_ROWS:
             self._keep(level_after=self.given)
@@ -280,7 +295,9 @@ class Seasonal(Learner[SeasonalState]):
         return self.period or 0
 
     def init(self, x: Array | None = None) -> SeasonalState:
-        return SeasonalState(1, self.first_point(x), np.zeros(self.domain.dim), self.season.init())
+        return SeasonalState(
+            1, self.first_point(x), np.zeros(self.domain.dim), self.season.init()
+        )
 
     def step(self, state: SeasonalState, g: Array) -> SeasonalState:
         season = self.observe(state.season, g)
@@ -324,7 +341,9 @@ class Seasonal(Learner[SeasonalState]):
             return after
         return after._replace(x=self.mover.move(state.x, forecast, self.mover.price))
 
-    def look_ahead(self, state: SeasonalState, season: Array) -> tuple[SeasonalState, Array | None]:
+    def look_ahead(
+        self, state: SeasonalState, season: Array
+    ) -> tuple[SeasonalState, Array | None]:
         """Make the state after a round, before it moves, and forecast what the move should serve.
 
         Parameters
@@ -376,7 +395,9 @@ class Seasonal(Learner[SeasonalState]):
         left = part - n % part  # rounds of the present part
         if left == part or changed == n:
             value = np.zeros(self.domain.dim)
-            for row in self.season.forecast(season, period, self.periods, left + period)[: left - 1 : -1]:
+            for row in self.season.forecast(season, period, self.periods, left + period)[
+                : left - 1 : -1
+            ]:
                 value = self._limit(row + value)
         v = value
         rows = self.season.forecast(season, period, self.periods, left)
@@ -412,7 +433,9 @@ class Seasonal(Learner[SeasonalState]):
             return f"It stays where it is, for {looks} yet."
         count = self.season.count_periods(state.season, period, self.periods)
         since = "" if self.period else f", found in round {changed}"
-        forecast = self.season.forecast_mean(state.season, period, self.periods, self.horizon or 1)
+        forecast = self.season.forecast_mean(
+            state.season, period, self.periods, self.horizon or 1
+        )
         words = self.mover.describe_forecast(forecast)
         rounds = "the next round" if self.ahead < 2 else f"the next {self.horizon} rounds"
         text = f"It knows a season of {period} rounds{since}, and forecasts {words} for {rounds} from the last {count} of them"

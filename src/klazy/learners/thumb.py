@@ -114,7 +114,9 @@ class Thumb(Learner[ThumbState]):
         if self.kind is None:
             return None
         # The kernel has no integrals of the normal density, which say what a move saves.
-        if type(self.family) is Pinball and (self.pull > 0.0 or self.family.find_quantiles().size > 1):
+        if type(self.family) is Pinball and (
+            self.pull > 0.0 or self.family.find_quantiles().size > 1
+        ):
             return None
         return TWINS.get(type(self.family))
 
@@ -125,7 +127,9 @@ class Thumb(Learner[ThumbState]):
         return float(demand.find_quantiles()[0])
 
     @abstractmethod
-    def may_move(self, x: Array, moved: int, rounds: np.ndarray, aims: Array, means: Array) -> np.ndarray:
+    def may_move(
+        self, x: Array, moved: int, rounds: np.ndarray, aims: Array, means: Array
+    ) -> np.ndarray:
         """Say in which of these rounds it would move to the aim, if it had been at ``x`` since round ``moved``.
 
         Parameters
@@ -231,7 +235,9 @@ class Thumb(Learner[ThumbState]):
         if self.window is None:
             sums = np.cumsum(np.vstack((state.total, moments)), axis=0)[1:]
             means = sums / counts[:, None]
-            return Outlook(means, self.family.lowest(self.domain, means), sums[-1].copy(), state.ring)
+            return Outlook(
+                means, self.family.lowest(self.domain, means), sums[-1].copy(), state.ring
+            )
         window = self.window
         first = seen % window  # rounds since the cut
         last = (first + n) % window
@@ -243,7 +249,9 @@ class Thumb(Learner[ThumbState]):
         newer = np.cumsum(parts, axis=1)
         older = np.cumsum(parts[:, ::-1], axis=1)[:, ::-1]
         before = np.concatenate((state.ring[None], older[:-1]))
-        sums = np.concatenate((before[:, 1:] + newer[:, :-1], older[:, :1]), axis=1).reshape(-1, width)
+        sums = np.concatenate((before[:, 1:] + newer[:, :-1], older[:, :1]), axis=1).reshape(
+            -1, width
+        )
         means = sums[first : first + n] / np.minimum(counts, window)[:, None]
         total = np.zeros(width)
         ring = older[-1].copy()
@@ -304,7 +312,9 @@ def describe_prices(movement: Movement, dim: int) -> tuple[int | None, float, fl
 class _AtSetTimes(Thumb):
     """A rule whose moves do not depend on its point, so that all of them are found at once; by default it always moves."""
 
-    def may_move(self, x: Array, moved: int, rounds: np.ndarray, aims: Array, means: Array) -> np.ndarray:
+    def may_move(
+        self, x: Array, moved: int, rounds: np.ndarray, aims: Array, means: Array
+    ) -> np.ndarray:
         return np.full(len(rounds), True)
 
     def _choose(self, points: Array, state: ThumbState, aims: Array, means: Array) -> int:
@@ -436,7 +446,9 @@ class Periodic(_AtSetTimes):
         )
         self._keep(wait=self.every)
 
-    def may_move(self, x: Array, moved: int, rounds: np.ndarray, aims: Array, means: Array) -> np.ndarray:
+    def may_move(
+        self, x: Array, moved: int, rounds: np.ndarray, aims: Array, means: Array
+    ) -> np.ndarray:
         return (rounds - 1) % self.every == 0
 
 
@@ -482,7 +494,9 @@ class MinimumHold(Thumb):
         )
         self._keep(wait=self.hold, least=codes.RESOLUTION * domain.scale)
 
-    def may_move(self, x: Array, moved: int, rounds: np.ndarray, aims: Array, means: Array) -> np.ndarray:
+    def may_move(
+        self, x: Array, moved: int, rounds: np.ndarray, aims: Array, means: Array
+    ) -> np.ndarray:
         return (rounds - moved >= self.hold) & self.changes(x, aims)
 
 
@@ -548,7 +562,9 @@ class DeadBand(Thumb):
             fall=fall,
         )
 
-    def may_move(self, x: Array, moved: int, rounds: np.ndarray, aims: Array, means: Array) -> np.ndarray:
+    def may_move(
+        self, x: Array, moved: int, rounds: np.ndarray, aims: Array, means: Array
+    ) -> np.ndarray:
         saved = self.family.expected(means, x) - self.family.expected(means, aims)
         pays = self.horizon * saved > self.weight * self.movement.distance(aims - x)
         return pays & self.changes(x, aims)
@@ -582,7 +598,9 @@ class Fixed(Learner[FixedState]):
     def step(self, state: FixedState, g: Array) -> FixedState:
         return FixedState(state.t + 1, state.x)
 
-    def follow(self, state: FixedState, rows: Array, outlook: None = None) -> tuple[Array, FixedState]:
+    def follow(
+        self, state: FixedState, rows: Array, outlook: None = None
+    ) -> tuple[Array, FixedState]:
         """Stay for as many rounds as there are rows.
 
         Parameters

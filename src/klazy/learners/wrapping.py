@@ -17,8 +17,14 @@ class Wrapper(Learner[S]):
         """Check and store the learner inside; with ``by_gradients`` it must take gradients."""
         instance(learner, "learner", Learner, "a Learner such as GD(L2Ball(5), 1.0)")
         if by_gradients and not learner.takes_gradients:
-            raise InvalidInput(f"learner must take gradients, got {learner!r}. Leave out its family.")
-        self._keep(learner=learner, domain=learner.domain, family=None if by_gradients else learner.family)
+            raise InvalidInput(
+                f"learner must take gradients, got {learner!r}. Leave out its family."
+            )
+        self._keep(
+            learner=learner,
+            domain=learner.domain,
+            family=None if by_gradients else learner.family,
+        )
 
     @property
     def own_movement(self) -> Movement:

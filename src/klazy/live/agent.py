@@ -35,7 +35,17 @@ if TYPE_CHECKING:
 # The format of the file that Agent.save writes, and its members.
 FORMAT = 2
 _NEEDED = {"engine", "machine", "learner", "state"}
-_OPTIONAL = {"guards", "guarded", "ids", "costs", "columns", "names", "movement", "origin", "account"}
+_OPTIONAL = {
+    "guards",
+    "guarded",
+    "ids",
+    "costs",
+    "columns",
+    "names",
+    "movement",
+    "origin",
+    "account",
+}
 _OPTIONAL |= {"fill", "last_row", "per", "lead", "delay", "queue", "forecast"}
 _FLOAT64 = np.dtype(np.float64)
 
@@ -52,7 +62,9 @@ class InStore:
 
     def _require_store(self, name: str) -> Any:
         if self._stored is None:
-            raise InvalidInput(f"{name} needs {self._noun} with a store. Open it with {self._opening}.")
+            raise InvalidInput(
+                f"{name} needs {self._noun} with a store. Open it with {self._opening}."
+            )
         return self._stored
 
     def _require_memory(self, remedy: str) -> None:
@@ -235,11 +247,22 @@ class Agent(InStore, Controls):
         forecast: str | Sequence[str] | None = None,
         limits: NextLimits | None = None,
     ) -> None:
-        given = {"costs": costs, "columns": columns, "movement": movement, "origin": origin, "fill": fill}
+        given = {
+            "costs": costs,
+            "columns": columns,
+            "movement": movement,
+            "origin": origin,
+            "fill": fill,
+        }
         given |= {"per": per, "lead": lead, "delay": delay, "forecast": forecast}
         is_first = history is None
         now = _start(
-            learner, engine, state, guards if is_first else None, given, limits if is_first else None
+            learner,
+            engine,
+            state,
+            guards if is_first else None,
+            given,
+            limits if is_first else None,
         )
         if last_row is not None and fill != "forward":
             raise InvalidInput(
@@ -382,7 +405,9 @@ class Agent(InStore, Controls):
     def hitting(self) -> float:
         """What all rounds so far have cost at the points played, of an agent that takes rows."""
         if not self._now.knows_costs:
-            raise InvalidInput("hitting needs costs. Build the agent with costs=Linear(), for example.")
+            raise InvalidInput(
+                "hitting needs costs. Build the agent with costs=Linear(), for example."
+            )
         return self._now.hitting
 
     @property
@@ -557,7 +582,9 @@ class Agent(InStore, Controls):
         with self._lock:
             return tuple(self._spec.name(x) for x in self._now.probes)
 
-    def observe_cost(self, value: ArrayLike, *, id: str | int | None = None, retry: bool = False) -> Any:
+    def observe_cost(
+        self, value: ArrayLike, *, id: str | int | None = None, retry: bool = False
+    ) -> Any:
         """End the round with what its decision cost; the learner must be a :class:`~klazy.contrib.Bandit`.
 
         A round in which guards held the decision back teaches it nothing: the cost is not that of the point that it chose.
@@ -846,14 +873,24 @@ class Agent(InStore, Controls):
         stored.check_name(name)
         if keep is not None:
             stored.check_keep(keep)
-        given = {"costs": costs, "columns": columns, "movement": movement, "origin": origin, "fill": fill}
+        given = {
+            "costs": costs,
+            "columns": columns,
+            "movement": movement,
+            "origin": origin,
+            "fill": fill,
+        }
         given |= {"per": per, "lead": lead, "delay": delay, "forecast": forecast}
         start: Callable[[], AgentState] | None = None
         spec = None
         if isinstance(learner, Agent):
-            given_too = [name for name, value in (given | {"state": state}).items() if value is not None]
+            given_too = [
+                name for name, value in (given | {"state": state}).items() if value is not None
+            ]
             if given_too:
-                raise InvalidInput(f"Leave {', '.join(given_too)} out: the agent {learner!r} has its own.")
+                raise InvalidInput(
+                    f"Leave {', '.join(given_too)} out: the agent {learner!r} has its own."
+                )
             with learner._lock:
                 start = partial(AgentState.from_dict, learner._now.to_dict())
             spec = learner._spec
@@ -941,7 +978,9 @@ class Agent(InStore, Controls):
         if now.spec.columns is not None:
             shown["columns"] = list(now.spec.columns)
         shown["guards"] = now.guards
-        given = "".join(f", {name}={value!r}" for name, value in shown.items() if value is not None)
+        given = "".join(
+            f", {name}={value!r}" for name, value in shown.items() if value is not None
+        )
         return f"Agent({self.learner!r}, t={self.t}{given})"
 
 
@@ -973,7 +1012,11 @@ def verify_checksum(data: bytes, path: object) -> dict[str, Any]:
         file = json.loads(data)
     except (ValueError, RecursionError):
         file = None
-    if not isinstance(file, dict) or "format" not in file or not isinstance(file.get("agent", {}), dict):
+    if (
+        not isinstance(file, dict)
+        or "format" not in file
+        or not isinstance(file.get("agent", {}), dict)
+    ):
         raise InvalidInput(f"{path} is not a file that Agent.save wrote. Check the path.")
     check_depth(file)
     if file["format"] != FORMAT:

@@ -92,7 +92,9 @@ def explain(
         words.append(_FILLED[fill])
     if lead:
         words.append(f"A decision acts {lead} round{'' if lead == 1 else 's'} late.")
-    return Explanation(state.t, x.copy(), state.x.copy(), since, y, normal, drift, margin, tuple(words))
+    return Explanation(
+        state.t, x.copy(), state.x.copy(), since, y, normal, drift, margin, tuple(words)
+    )
 
 
 def _explain_memory(learner: Learner[Any], state: Any) -> tuple[int | None, str]:
@@ -104,7 +106,9 @@ def _explain_memory(learner: Learner[Any], state: Any) -> tuple[int | None, str]
     if k is None:
         return None, learner.describe_memory(state)
     since = last - (last - 1) % k
-    rounds = f"gradients of rounds {since} to {last}" if since < last else "gradient of that round"
+    rounds = (
+        f"gradients of rounds {since} to {last}" if since < last else "gradient of that round"
+    )
     words = f"It was made from the point of round {since} and the {rounds}."
     if last % k == 0 and k > 1:
         words += " A new phase begins now."
@@ -141,7 +145,9 @@ def _explain_slack(
     words = []
     size = float(np.linalg.norm(normal))
     if size > STILL * learner.domain.scale:
-        words.append(f"It remembers a push of norm {size:.4g} against the set: {_write(normal, names)}.")
+        words.append(
+            f"It remembers a push of norm {size:.4g} against the set: {_write(normal, names)}."
+        )
     if drift > 0.0:
         words.append(f"It moves by {drift:.4g} even if the next gradient is zero.")
     elif math.isnan(margin):
@@ -162,7 +168,9 @@ def _explain_guards(guards: Guards, guarded: GuardState) -> list[str]:
         words.append(f"Guards acted on the last move: {'; '.join(acted)}.")
     if guarded.frozen:
         words.append("The agent is frozen.")
-    words.append(f"The last move cost {guarded.price:.4g}, all moves together {guarded.paid:.4g}.")
+    words.append(
+        f"The last move cost {guarded.price:.4g}, all moves together {guarded.paid:.4g}."
+    )
     return words
 
 
@@ -172,4 +180,8 @@ def _write(x: Array, names: Sequence[str] | None) -> str:
         return np.array2string(x, precision=4, threshold=8, edgeitems=3)
     shown = np.sort(np.argsort(-np.abs(x), kind="stable")[:_COORDINATES_SHOWN])
     text = ", ".join(f"{names[i]} {x[i]:.4g}" for i in shown)
-    return text if len(x) <= _COORDINATES_SHOWN else f"{text} and {len(x) - _COORDINATES_SHOWN} smaller ones"
+    return (
+        text
+        if len(x) <= _COORDINATES_SHOWN
+        else f"{text} and {len(x) - _COORDINATES_SHOWN} smaller ones"
+    )

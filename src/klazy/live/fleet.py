@@ -65,7 +65,9 @@ class Fleet(InStore):
     def __init__(self, learner: Learner[Any], names: int | Sequence[str]) -> None:
         self._serve(check_learner(learner), check_names(names), None)
 
-    def _serve(self, learner: Learner[Any], names: tuple[str, ...], stored: "StoredFleet | None") -> Self:
+    def _serve(
+        self, learner: Learner[Any], names: tuple[str, ...], stored: "StoredFleet | None"
+    ) -> Self:
         self.learner = learner
         self.names = names
         self._stored = stored
@@ -85,7 +87,11 @@ class Fleet(InStore):
 
     def _find_row(self, place: int) -> Array:
         """Return the numbers of one agent."""
-        return self._memory[place] if self._stored is None else self._stored.members[place].state.form
+        return (
+            self._memory[place]
+            if self._stored is None
+            else self._stored.members[place].state.form
+        )
 
     @property
     def x(self) -> Array:
@@ -105,7 +111,9 @@ class Fleet(InStore):
     ) -> dict[str, Array]: ...
 
     @overload
-    def update(self, g: ArrayLike, *, id: str | int | None = None, retry: bool = False) -> Array: ...
+    def update(
+        self, g: ArrayLike, *, id: str | int | None = None, retry: bool = False
+    ) -> Array: ...
 
     def update(self, g: Any, *, id: str | int | None = None, retry: bool = False) -> Any:
         """End a round of all agents, or of some. InvalidInput input changes nothing, of no agent.
@@ -316,7 +324,9 @@ def check_learner(learner: Any) -> Learner[Any]:
         )
     missing = find_missing_part(learner)
     if missing is not None:
-        raise InvalidInput(f"A fleet needs a kernel for {missing}, and there is none. Use an Agent for each.")
+        raise InvalidInput(
+            f"A fleet needs a kernel for {missing}, and there is none. Use an Agent for each."
+        )
     return learner
 
 
@@ -324,7 +334,11 @@ def check_names(names: Any) -> tuple[str, ...]:
     """Check the names of a fleet's agents, all different."""
     from klazy.live.stored import check_name
 
-    if isinstance(names, int | np.integer) and not isinstance(names, bool) and 1 <= names <= LARGEST_FLEET:
+    if (
+        isinstance(names, int | np.integer)
+        and not isinstance(names, bool)
+        and 1 <= names <= LARGEST_FLEET
+    ):
         return tuple(str(i) for i in range(names))
     if not isinstance(names, list | tuple) or len(names) == 0:
         raise InvalidInput(

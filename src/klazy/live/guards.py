@@ -9,7 +9,15 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from klazy.base.checks import Array, InvalidInput, coordinates, integer, one_of, positive, real_array
+from klazy.base.checks import (
+    Array,
+    InvalidInput,
+    coordinates,
+    integer,
+    one_of,
+    positive,
+    real_array,
+)
 from klazy.base.config import Config
 from klazy.learners import Learner
 from klazy.movement import Movement, as_movement
@@ -107,7 +115,9 @@ class Guards(Config):
         if movement is not None:
             movement = as_movement(movement)
         if movement is not None and not isinstance(movement.weight, float):
-            raise InvalidInput(f"movement must have a single weight, got {movement!r}. Use L2Movement(1.0).")
+            raise InvalidInput(
+                f"movement must have a single weight, got {movement!r}. Use L2Movement(1.0)."
+            )
         hold = integer(hold, "hold", "Use hold=1 for a change in any round.")
         above = one_of(above, "above", ("reject", "clip"))
         self._keep(above=above, integers=bool(integers), hold=hold, movement=movement)
@@ -139,7 +149,9 @@ class Guards(Config):
             learner.domain.check_whole()
         return self.replace(movement=movement)
 
-    def init(self, domain: ConvexSet, x: Array, t: int, within: LimitedSet | None = None) -> GuardState:
+    def init(
+        self, domain: ConvexSet, x: Array, t: int, within: LimitedSet | None = None
+    ) -> GuardState:
         """Make the state before any move.
 
         Parameters
@@ -284,7 +296,9 @@ class Guards(Config):
         since = state.since if np.array_equal(x, state.x) else t
         return GuardState(x, since, state.paid + price, state.frozen, price, ", ".join(acted))
 
-    def _follow(self, state: GuardState, domain: ConvexSet, goal: Array, t: int) -> tuple[Array, list[str]]:
+    def _follow(
+        self, state: GuardState, domain: ConvexSet, goal: Array, t: int
+    ) -> tuple[Array, list[str]]:
         """Go as far towards ``goal`` as freeze, hold and budgets allow, and name those that stopped it."""
         if np.array_equal(goal, state.x):
             return state.x, []
@@ -319,7 +333,9 @@ class Guards(Config):
         if domain.separable:
             # A point that is not whole may have no whole number within its limits.
             return np.where(least > most, x, np.clip(goal, least, most)), stopped
-        return go_by_units(domain, x, goal, lambda y: bool(((y >= low) & (y <= high)).all())), stopped
+        return go_by_units(
+            domain, x, goal, lambda y: bool(((y >= low) & (y <= high)).all())
+        ), stopped
 
     def _price(self, delta: Array) -> float:
         movement: Any = self.movement

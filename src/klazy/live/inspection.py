@@ -18,7 +18,15 @@ from klazy.base.install import make_missing
 from klazy.learners import Learner
 from klazy.live import records
 from klazy.live.guards import Guards, split_guards
-from klazy.live.records import AgentRow, Record, Row, Snapshot, parse_row, read_feedback, read_numbers
+from klazy.live.records import (
+    AgentRow,
+    Record,
+    Row,
+    Snapshot,
+    parse_row,
+    read_feedback,
+    read_numbers,
+)
 from klazy.live.rows import RowSpec
 from klazy.live.state import AgentState, describe_machine
 from klazy.live.store import Store

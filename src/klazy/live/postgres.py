@@ -100,7 +100,9 @@ class PostgresStore(Store):
         if self._connection is not None:
             return
         try:
-            connection = Connection(**self._options, timeout=store.PATIENCE, application_name="klazy")
+            connection = Connection(
+                **self._options, timeout=store.PATIENCE, application_name="klazy"
+            )
         except DatabaseError as failed:
             if _read_error(failed, "C") in _GONE:
                 raise _LostError(_read_error(failed, "M")) from None
@@ -230,7 +232,9 @@ class PostgresStore(Store):
                 f"{self.path} is busy: another process has used the agent for {store.PATIENCE:g} seconds."
             )
         if code in _UNTRUSTED:
-            return StoreFailed(f"{self.path} does not let klazy in: {message}. Check the URL and PGPASSWORD.")
+            return StoreFailed(
+                f"{self.path} does not let klazy in: {message}. Check the URL and PGPASSWORD."
+            )
         return StoreFailed(f"{self.path} cannot be read or written: {message}.")
 
     # Tables
@@ -295,7 +299,9 @@ class PostgresStore(Store):
                 with self._transaction(self._write_begin(isolation)):
                     yield
             except _LostError as lost:
-                raise StoreFailed(f"The connection to {self.path} was lost ({lost}). {remedy}") from None
+                raise StoreFailed(
+                    f"The connection to {self.path} was lost ({lost}). {remedy}"
+                ) from None
             except DatabaseError as failed:
                 raise self._explain(failed) from failed
 
@@ -349,7 +355,9 @@ class PostgresStore(Store):
 
     def _is_there(self, row: Values) -> bool:
         """Return True if this very record was committed before its answer was lost."""
-        found = self._run_alone(f"SELECT {COLUMNS['records']} FROM records WHERE key = ?", [row[0]])
+        found = self._run_alone(
+            f"SELECT {COLUMNS['records']} FROM records WHERE key = ?", [row[0]]
+        )
         return [tuple(each) for each in found] == [tuple(row[:-1])]
 
     def close(self) -> None:
@@ -378,7 +386,9 @@ def _format_rows(rows: Sequence[Values]) -> io.BytesIO:
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     for row in rows:
-        writer.writerow([f"\\x{value.hex()}" if isinstance(value, bytes) else value for value in row])
+        writer.writerow(
+            [f"\\x{value.hex()}" if isinstance(value, bytes) else value for value in row]
+        )
     return io.BytesIO(text.getvalue().encode())
 
 
@@ -389,7 +399,9 @@ def _read_url(url: str) -> tuple[dict[str, Any], str]:
         given = dict(parse_qsl(parts.query, strict_parsing=bool(parts.query)))
         port = parts.port or int(given.pop("port", 5432))
         user = unquote(parts.username or given.pop("user", "")) or getpass.getuser()
-        password = unquote(parts.password or given.pop("password", "")) or os.environ.get("PGPASSWORD")
+        password = unquote(parts.password or given.pop("password", "")) or os.environ.get(
+            "PGPASSWORD"
+        )
     except ValueError:
         # The message may show a part of the password.
         raise InvalidInput(

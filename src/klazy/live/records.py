@@ -26,7 +26,13 @@ GUARDS = 4
 KNOWN = 5
 DELETE = 8
 RESTORE = 9
-CHANGE_NAMES = {FREEZE: "freeze", RESUME: "resume", GUARDS: "guards", DELETE: "delete", RESTORE: "restore"}
+CHANGE_NAMES = {
+    FREEZE: "freeze",
+    RESUME: "resume",
+    GUARDS: "guards",
+    DELETE: "delete",
+    RESTORE: "restore",
+}
 # What the note of a round says if its feedback is delayed.
 WAITS = "waits"
 LATE = "late"
@@ -95,7 +101,9 @@ class Row(NamedTuple):
     def to_record(self) -> Record:
         """Return what happened, without what came of it."""
         values = None if self.row is None else parse_row(self.row)
-        return Record(self.kind, read_numbers(self.numbers), self.id or "", self.note or "", values)
+        return Record(
+            self.kind, read_numbers(self.numbers), self.id or "", self.note or "", values
+        )
 
 
 class Snapshot(NamedTuple):
@@ -164,7 +172,10 @@ def read_feedback(record: Record | Row) -> tuple[str, int] | None:
 
 def note_limits(lower: Array, upper: Array) -> str:
     """Write the note of a round after which the decision had limits; JSON has no infinity."""
-    sides = [[value if abs(value) < np.inf else None for value in side.tolist()] for side in (lower, upper)]
+    sides = [
+        [value if abs(value) < np.inf else None for value in side.tolist()]
+        for side in (lower, upper)
+    ]
     return json.dumps({LIMITS: sides})
 
 

@@ -10,7 +10,16 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from klazy.base.cells import is_missing
-from klazy.base.checks import Array, InvalidInput, coordinates, integer, number, one_of, positive, vector
+from klazy.base.checks import (
+    Array,
+    InvalidInput,
+    coordinates,
+    integer,
+    number,
+    one_of,
+    positive,
+    vector,
+)
 from klazy.families import Family
 from klazy.learners import Delayed, Learner
 from klazy.movement import Movement, as_movement
@@ -98,7 +107,9 @@ class RowSpec:
             delay = _check_lag(delay, "delay", learner, family)
         if forecast is not None:
             forecast = _check_forecast(forecast, learner, rows)
-        return cls(family, rows, decisions, price, origin, fill, units, lead or 0, delay or 0, forecast)
+        return cls(
+            family, rows, decisions, price, origin, fill, units, lead or 0, delay or 0, forecast
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Describe the specification by plain JSON values, without None."""
@@ -127,7 +138,9 @@ class RowSpec:
             given["columns"] = dict(zip_longest(given["columns"], data["names"]))
         return cls.build(learner, **given)
 
-    def find_difference(self, other: "RowSpec", given: Mapping[str, Any]) -> tuple[str, Any, Any] | None:
+    def find_difference(
+        self, other: "RowSpec", given: Mapping[str, Any]
+    ) -> tuple[str, Any, Any] | None:
         """Return the first argument in ``given`` that differs in ``other``, with its value here and the given one."""
         for name in COMPARED:
             here = getattr(self, name)
@@ -271,7 +284,9 @@ class RowSpec:
 def check_learner(learner: Any) -> None:
     """Check that an agent was given a learner."""
     if not isinstance(learner, Learner):
-        raise InvalidInput(f"learner must be a Learner, got {learner!r}. Use Agent(GD(L2Ball(5), 1.0)).")
+        raise InvalidInput(
+            f"learner must be a Learner, got {learner!r}. Use Agent(GD(L2Ball(5), 1.0))."
+        )
 
 
 def _check_costs(learner: Learner[Any], costs: Any) -> Family | None:
@@ -292,7 +307,9 @@ def _check_costs(learner: Learner[Any], costs: Any) -> Family | None:
     return costs
 
 
-def _check_columns(columns: Any, dim: int, extras: int) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def _check_columns(
+    columns: Any, dim: int, extras: int
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return the names of a row's entries and of a decision's; a row may have more."""
     wanted = f"{dim} distinct column names, one per coordinate"
     if extras:
@@ -313,12 +330,18 @@ def _check_columns(columns: Any, dim: int, extras: int) -> tuple[tuple[str, ...]
     return rows, decisions
 
 
-def _check_forecast(forecast: Any, learner: Learner[Any], columns: tuple[str, ...] | None) -> tuple[str, ...]:
+def _check_forecast(
+    forecast: Any, learner: Learner[Any], columns: tuple[str, ...] | None
+) -> tuple[str, ...]:
     """Check the names of the columns with forecasts."""
     if columns is None:
-        raise InvalidInput("forecast needs an agent with column names. Build the agent with columns=[...].")
+        raise InvalidInput(
+            "forecast needs an agent with column names. Build the agent with columns=[...]."
+        )
     if not learner.accepts_hints:
-        raise InvalidInput(f"forecast needs a learner that takes hints, got {learner!r}. Leave forecast out.")
+        raise InvalidInput(
+            f"forecast needs a learner that takes hints, got {learner!r}. Leave forecast out."
+        )
     names = [forecast] if isinstance(forecast, str) else [str(name) for name in forecast]
     if len(names) != len(columns) or len({*names, *columns}) != 2 * len(columns):
         wanted = f"forecast must name one more column for each of {list(columns)}"
@@ -332,20 +355,26 @@ def _check_origin(origin: Any) -> dict[str, Any]:
     try:
         return json.loads(json.dumps(origin, allow_nan=False))
     except (TypeError, ValueError) as failed:
-        raise InvalidInput(f"origin must be a dict of values that JSON can represent: {failed}.") from None
+        raise InvalidInput(
+            f"origin must be a dict of values that JSON can represent: {failed}."
+        ) from None
 
 
 def _require_costs(costs: Family | None, name: str) -> Family:
     """Return the costs, which an argument of this name needs."""
     if costs is None:
-        raise InvalidInput(f"{name} needs costs that say what a row costs. Give costs, or leave {name} out.")
+        raise InvalidInput(
+            f"{name} needs costs that say what a row costs. Give costs, or leave {name} out."
+        )
     return costs
 
 
 def check_per(per: Any, costs: Family | None, dim: int) -> Array:
     """Return how many units of a row are one unit of a decision, by column."""
     if costs is None or not costs.near_rows:
-        raise InvalidInput(f"per needs costs of demands or targets, pinball or quadratic, got {costs}.")
+        raise InvalidInput(
+            f"per needs costs of demands or targets, pinball or quadratic, got {costs}."
+        )
     units = coordinates(per, "per", dim)
     for each in units:
         positive(each, "per")
@@ -358,7 +387,9 @@ def _check_lag(lag: Any, name: str, learner: Learner[Any], costs: Family | None)
         return 0
     _require_costs(costs, name)
     if isinstance(learner, Delayed):
-        raise InvalidInput(f"{name} and Delayed do not go together. Give the learner without Delayed.")
+        raise InvalidInput(
+            f"{name} and Delayed do not go together. Give the learner without Delayed."
+        )
     return integer(lag, name, "Leave it out for none.", least=0)
 
 

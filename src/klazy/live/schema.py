@@ -10,7 +10,12 @@ from typing import Any, get_args, get_type_hints
 from klazy.live.records import AGENT_SHIFT, AgentRow, Row, Snapshot, Token
 
 VERSION = 1
-FORMS: dict[str, Any] = {"agents": AgentRow, "records": Row, "snapshots": Snapshot, "tokens": Token}
+FORMS: dict[str, Any] = {
+    "agents": AgentRow,
+    "records": Row,
+    "snapshots": Snapshot,
+    "tokens": Token,
+}
 
 _UNIQUE = {("agents", "name"), ("tokens", "hash")}
 _ID_INDEX = "records_by_id"
@@ -75,7 +80,10 @@ def _read_sqlite_numbers(blob: str) -> str:
     Every SQLite can read it, without an extension; powers of two are shifts of at most 62 bits.
     """
     digit = "instr('123456789ABCDEF', substr(h, {}, 1))"
-    places = [f"({digit.format(2 * i + 1)} << 4 | {digit.format(2 * i + 2)}) << {8 * i}" for i in range(8)]
+    places = [
+        f"({digit.format(2 * i + 1)} << 4 | {digit.format(2 * i + 2)}) << {8 * i}"
+        for i in range(8)
+    ]
     word = " | ".join(f"({place})" for place in places)
     return f"""(
     WITH RECURSIVE
@@ -101,7 +109,9 @@ def _read_sqlite_numbers(blob: str) -> str:
   )"""
 
 
-SQLITE_STATEMENTS = _make_tables(_SQLITE_TYPES) + _make_views(_read_sqlite_time, _read_sqlite_numbers)
+SQLITE_STATEMENTS = _make_tables(_SQLITE_TYPES) + _make_views(
+    _read_sqlite_time, _read_sqlite_numbers
+)
 
 
 # PostgreSQL

@@ -37,7 +37,12 @@ _INSERT = f"INSERT INTO records ({', '.join(Row._fields)}) VALUES ({', '.join(_V
 _FAILURES = (sqlite3.Error, UnicodeDecodeError, OverflowError)
 _NO_ROOM = (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY)
 _CREATING = Lock()
-_DAMAGED = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR, sqlite3.SQLITE_FORMAT}
+_DAMAGED = {
+    sqlite3.SQLITE_CORRUPT,
+    sqlite3.SQLITE_NOTADB,
+    sqlite3.SQLITE_ERROR,
+    sqlite3.SQLITE_FORMAT,
+}
 
 
 class SqliteStore(Store):
@@ -113,7 +118,9 @@ class SqliteStore(Store):
         ask(f"PRAGMA page_size = {PAGE_SIZE}")
         (mode,) = ask("PRAGMA journal_mode = WAL").fetchone()
         if mode != "wal":
-            raise InvalidInput(f"{self.path} is on a file system without shared memory. Choose a local disk.")
+            raise InvalidInput(
+                f"{self.path} is on a file system without shared memory. Choose a local disk."
+            )
         ask(f"PRAGMA synchronous = {level}")
         ask("PRAGMA fullfsync = ON")
         pages = FLUSHED_WAL_PAGES if level == "FULL" else WAL_PAGES
@@ -153,7 +160,9 @@ class SqliteStore(Store):
         except (FileNotFoundError, NotADirectoryError):
             there = None
         if there is None or there.st_ino != self._inode or there.st_dev != self._device:
-            raise StoreFailed(f"{self.path} was moved, removed or replaced. Open the agent again.")
+            raise StoreFailed(
+                f"{self.path} was moved, removed or replaced. Open the agent again."
+            )
 
     # Statements
 

@@ -153,7 +153,9 @@ class AgentState:
     def fit_guards(self, guards: Guards) -> Guards:
         """Check guards and fit them to the learner."""
         if not isinstance(guards, Guards):
-            raise InvalidInput(f"guards must be Guards, got {guards!r}. Use Guards(per_round=0.1).")
+            raise InvalidInput(
+                f"guards must be Guards, got {guards!r}. Use Guards(per_round=0.1)."
+            )
         movement = self.spec.movement
         if movement is not None and guards.movement not in (None, movement):
             raise InvalidInput(
@@ -240,12 +242,20 @@ class AgentState:
         from klazy.live.explain import explain
 
         spec = self.spec
-        return explain(self.learner, self.state, self.guards, self.guarded, spec.names, spec.fill, spec.lead)
+        return explain(
+            self.learner, self.state, self.guards, self.guarded, spec.names, spec.fill, spec.lead
+        )
 
     # Feedback becomes a record
 
     def record_gradient(
-        self, g: Any, hint: Any, id: str = "", round: Any = None, gradient: bool = True, limits: Any = None
+        self,
+        g: Any,
+        hint: Any,
+        id: str = "",
+        round: Any = None,
+        gradient: bool = True,
+        limits: Any = None,
     ) -> Record:
         """Make the record of a round with a gradient; raise an error if learner or guards cannot use it."""
         is_array = type(g) is np.ndarray and g.dtype is _FLOAT64
@@ -311,7 +321,9 @@ class AgentState:
         self.require_guards(name)
         guards: Any = self.guards
         sides = self.spec.read_limits(limits, name)
-        return guards.suit_limits(LimitedSet.check(sides, self.learner.domain, 1, t, name).check_rounds())
+        return guards.suit_limits(
+            LimitedSet.check(sides, self.learner.domain, 1, t, name).check_rounds()
+        )
 
     def _read_limits(self, record: Record) -> LimitedSet | None:
         """Return what is left of the set for the decision after a round; None where it has no limits."""
@@ -359,12 +371,20 @@ class AgentState:
         is_so = self.deleted
         if kind in (records.FREEZE, records.RESUME):
             is_so = self.require_guards("freeze" if kind == records.FREEZE else "resume").frozen
-        return None if is_so == (kind in (records.FREEZE, records.DELETE)) else Record(kind, note=reason)
+        return (
+            None
+            if is_so == (kind in (records.FREEZE, records.DELETE))
+            else Record(kind, note=reason)
+        )
 
     def record_guards(self, guards: Guards) -> Record | None:
         """Make the record of new guards; None if nothing changes."""
         fitted = self.fit_guards(guards)
-        return None if fitted == self.guards else Record(records.GUARDS, note=json.dumps(fitted.to_dict()))
+        return (
+            None
+            if fitted == self.guards
+            else Record(records.GUARDS, note=json.dumps(fitted.to_dict()))
+        )
 
     def _find_played(self, round: Any) -> tuple[Array, str]:
         """Return the point that feedback is about, and the note of its record."""
@@ -389,7 +409,9 @@ class AgentState:
 
     def _require_hints(self) -> None:
         if not self.learner.accepts_hints:
-            raise InvalidInput(f"{self.learner!r} takes no hints. Use MemoryGD, or auto(..., hints=True).")
+            raise InvalidInput(
+                f"{self.learner!r} takes no hints. Use MemoryGD, or auto(..., hints=True)."
+            )
 
     def _require_gradients(self, is_meant: bool) -> None:
         """Reject a gradient where rows are expected, unless it is meant and the learner can use it."""
@@ -404,7 +426,9 @@ class AgentState:
     def require_guards(self, name: str) -> GuardState:
         """Return the guards' state; raise an error that ``name`` needs guards."""
         if self.guarded is None:
-            raise InvalidInput(f"{name} needs an agent with guards. Build it with guards=Guards().")
+            raise InvalidInput(
+                f"{name} needs an agent with guards. Build it with guards=Guards()."
+            )
         return self.guarded
 
     # A round
@@ -496,7 +520,9 @@ class AgentState:
         guarded = None
         acted = ""
         if self.guards is not None and self.guarded is not None:
-            guarded = self.guards.step(self.guarded, self.learner.domain, x, self.t + 1, is_clipped, within)
+            guarded = self.guards.step(
+                self.guarded, self.learner.domain, x, self.t + 1, is_clipped, within
+            )
             x = guarded.x
             acted = guarded.acted
         queue = self.queue
@@ -506,7 +532,9 @@ class AgentState:
             following = queue[0]
         switching = self._weight * float(self._distance(following - stand))
         paid = (hitting + 0.0, switching)
-        return RoundOutcome(self.t, form, self.guards, guarded, x, *paid, acted, values, queue=queue)
+        return RoundOutcome(
+            self.t, form, self.guards, guarded, x, *paid, acted, values, queue=queue
+        )
 
     def _compute_cost(self, values: Array) -> RoundOutcome:
         """Compute a round of a bandit; the cost of a point that guards chose teaches it nothing."""
@@ -540,7 +568,9 @@ class AgentState:
         elif record.kind in (records.FREEZE, records.RESUME):
             guarded = self.require_guards("freeze")._replace(frozen=record.kind == records.FREEZE)
         is_deleted = record.kind == records.DELETE
-        return RoundOutcome(self.t, self.form, guards, guarded, self.played, is_deleted=is_deleted)
+        return RoundOutcome(
+            self.t, self.form, guards, guarded, self.played, is_deleted=is_deleted
+        )
 
     def apply(self, outcome: RoundOutcome) -> None:
         """Make an outcome the present."""
@@ -655,7 +685,9 @@ def describe_machine(engine: str) -> dict[str, str]:
     return found | describe_target()
 
 
-def warn_of_another_machine(machine: dict[str, str], engine: str, where: object, stacklevel: int) -> bool:
+def warn_of_another_machine(
+    machine: dict[str, str], engine: str, where: object, stacklevel: int
+) -> bool:
     """Warn if an agent was written on another kind of ``machine``; return True if it was not."""
     here = describe_machine(engine)
     if machine == here:
@@ -666,8 +698,6 @@ def warn_of_another_machine(machine: dict[str, str], engine: str, where: object,
         changed.append("another kind of CPU")
     if changed:
         words = f"{where}: this agent was written by {', '.join(changed)}"
-        remedy = (
-            "it goes on, but its points may differ in their last bits from those it would have played there"
-        )
+        remedy = "it goes on, but its points may differ in their last bits from those it would have played there"
         warnings.warn(f"{words}; {remedy}.", OtherMachine, stacklevel=stacklevel + 1)
     return False

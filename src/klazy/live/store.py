@@ -30,7 +30,8 @@ ROWS_PER_COPY = 10_000
 LONGEST_GAP = 0.25
 _SCHEMES = ("postgresql://", "postgres://")
 COLUMNS = {
-    table: ", ".join(f'{table}."{name}"' for name in form._fields) for table, form in schema.FORMS.items()
+    table: ", ".join(f'{table}."{name}"' for name in form._fields)
+    for table, form in schema.FORMS.items()
 }
 # What a damaged row is called.
 _ROW_NAMES = {
@@ -41,9 +42,7 @@ _ROW_NAMES = {
 }
 _AGENT = f"key >> {records.AGENT_SHIFT}"
 _WITHIN = "WHERE key >= ? AND key < ?"
-_OF_AGENT = (
-    f"WHERE key >= agents.id << {records.AGENT_SHIFT} AND key < (agents.id + 1) << {records.AGENT_SHIFT}"
-)
+_OF_AGENT = f"WHERE key >= agents.id << {records.AGENT_SHIFT} AND key < (agents.id + 1) << {records.AGENT_SHIFT}"
 # With the keys of snapshots: the record before each of them, and all after it.
 _FROM_SNAPSHOTS = f"""JOIN snapshots ON records.key >= snapshots.key - 1
 AND records.key < ((snapshots.key >> {records.AGENT_SHIFT}) + 1) << {records.AGENT_SHIFT} WHERE snapshots.key"""
@@ -374,7 +373,9 @@ class Store(ABC):
         if self.find_checksums(list(later)) != later or len(begun) < len(first):
             raise TakenError
 
-    def read_records(self, agent: int, first: int, end: int | None = None) -> Iterator[records.Row]:
+    def read_records(
+        self, agent: int, first: int, end: int | None = None
+    ) -> Iterator[records.Row]:
         """Read the records from number ``first`` on, or those before number ``end``; all of them must be there."""
         key, stop = _span(agent)
         if end is not None:
@@ -383,9 +384,13 @@ class Store(ABC):
         start = None
         while key != start and key < stop:
             start = key
-            for row in self._read("records", f"{_WITHIN} ORDER BY key LIMIT {RECORDS_PER_READ}", key, stop):
+            for row in self._read(
+                "records", f"{_WITHIN} ORDER BY key LIMIT {RECORDS_PER_READ}", key, stop
+            ):
                 if row.key != key:
-                    raise self.damage(f"record {records.find_number(key)} of agent {agent} is missing")
+                    raise self.damage(
+                        f"record {records.find_number(key)} of agent {agent} is missing"
+                    )
                 yield row
                 key += 1
         if end is not None and key < stop:
@@ -399,7 +404,9 @@ class Store(ABC):
             return row
         return None
 
-    def read_rounds(self, agent: int, last: int, before: int | None = None) -> tuple[list[records.Row], bool]:
+    def read_rounds(
+        self, agent: int, last: int, before: int | None = None
+    ) -> tuple[list[records.Row], bool]:
         """Return the last rounds before round ``before``, the oldest first, and whether there may be earlier ones.
 
         All records of one round are on one page, which may be longer for that; a page of many numbers is shorter.
@@ -426,7 +433,9 @@ class Store(ABC):
 
     def _read_t(self, agent: int, n: int) -> int:
         """Return the round of a record."""
-        for (t,) in self.ask("SELECT t FROM records WHERE key = ?", agent << records.AGENT_SHIFT | n):
+        for (t,) in self.ask(
+            "SELECT t FROM records WHERE key = ?", agent << records.AGENT_SHIFT | n
+        ):
             return t
         raise self.damage(f"record {n} of agent {agent} is missing")
 
@@ -448,7 +457,9 @@ class Store(ABC):
         """Return the checksums of those of these records, or snapshots, that are there, by key."""
         found: dict[int, int] = {}
         for some in _split(keys):
-            found.update(self.ask(f"SELECT key, checksum FROM {table} WHERE key {_among(some)}", *some))
+            found.update(
+                self.ask(f"SELECT key, checksum FROM {table} WHERE key {_among(some)}", *some)
+            )
         return found
 
     def find_first_record(self, agent: int) -> int | None:
@@ -475,16 +486,16 @@ class Store(ABC):
 
     def list_latest(self) -> list[tuple[str, int, float | None]]:
         """Return of each agent its name, the rounds it has ended, and when it ended the last one."""
-        latest = (
-            f"SELECT {{}} FROM records {_OF_AGENT} AND kind <= {records.HINTED} ORDER BY key DESC LIMIT 1"
-        )
+        latest = f"SELECT {{}} FROM records {_OF_AGENT} AND kind <= {records.HINTED} ORDER BY key DESC LIMIT 1"
         t = latest.format("t")
         at = latest.format("at")
         return self.ask(f"SELECT name, coalesce(({t}), 0), ({at}) FROM agents")
 
     # Snapshots
 
-    def put_snapshots(self, snapshots: Sequence[records.Snapshot], lasts: Sequence[int | None]) -> None:
+    def put_snapshots(
+        self, snapshots: Sequence[records.Snapshot], lasts: Sequence[int | None]
+    ) -> None:
         """Store the states of several agents, all or none, if each has seen the record with checksum ``last``."""
         keys = [snapshot.key for snapshot in snapshots]
 
@@ -492,7 +503,9 @@ class Store(ABC):
             self.require_last(dict(zip(keys, lasts, strict=True)))
             for some in _split(keys):
                 self.ask(f"DELETE FROM snapshots WHERE key {_among(some)}", *some)
-            self.insert("snapshots", [records.append_checksum(*snapshot[:-1]) for snapshot in snapshots])
+            self.insert(
+                "snapshots", [records.append_checksum(*snapshot[:-1]) for snapshot in snapshots]
+            )
 
         self.transact(put)
 
@@ -506,12 +519,12 @@ class Store(ABC):
             return snapshot
         raise self.damage(f"agent {agent} has no snapshot")
 
-    def read_latest(self, agents: Sequence[int]) -> Iterator[tuple[records.Snapshot, list[records.Row]]]:
+    def read_latest(
+        self, agents: Sequence[int]
+    ) -> Iterator[tuple[records.Snapshot, list[records.Row]]]:
         """Read the latest snapshot of each agent, with the record before it, if it is there, and all after it."""
         for some in _split(agents):
-            latest = (
-                f"SELECT (SELECT max(key) FROM snapshots {_OF_AGENT}) FROM agents WHERE id {_among(some)}"
-            )
+            latest = f"SELECT (SELECT max(key) FROM snapshots {_OF_AGENT}) FROM agents WHERE id {_among(some)}"
             found = self._read("snapshots", f"WHERE key IN ({latest})", *some)
             snapshots = {snapshot.agent: snapshot for snapshot in found}
             for agent in some:
@@ -520,7 +533,9 @@ class Store(ABC):
             # Another process may store a later snapshot meanwhile; the records must follow these.
             keys = [snapshot.key for snapshot in snapshots.values()]
             later: dict[int, list[records.Row]] = {agent: [] for agent in some}
-            for row in self._read("records", f"{_FROM_SNAPSHOTS} {_among(keys)} ORDER BY records.key", *keys):
+            for row in self._read(
+                "records", f"{_FROM_SNAPSHOTS} {_among(keys)} ORDER BY records.key", *keys
+            ):
                 later[row.agent].append(row)
             for agent in some:
                 yield snapshots[agent], later[agent]

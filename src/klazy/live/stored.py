@@ -20,7 +20,13 @@ from klazy.kernels import codes
 from klazy.learners import Learner
 from klazy.live import records
 from klazy.live.rows import RowSpec
-from klazy.live.state import AgentState, OtherMachine, Overtaken, RoundOutcome, warn_of_another_machine
+from klazy.live.state import (
+    AgentState,
+    OtherMachine,
+    Overtaken,
+    RoundOutcome,
+    warn_of_another_machine,
+)
 from klazy.live.store import Store, TakenError
 
 # How many rounds are replayed at most when an agent is opened, and how many seconds they may need.
@@ -136,7 +142,9 @@ class StoredAgents(ABC):
 
     def take_snapshots(self) -> None:
         """Store the present states, but of deleted agents, so that what came before is not replayed again."""
-        members = [member for member in self.members if member.n != member.saved and not member.is_stale]
+        members = [
+            member for member in self.members if member.n != member.saved and not member.is_stale
+        ]
         alive = [member for member in members if not member.deleted]
         snapshots = [member.make_snapshot() for member in alive]
         # Another process that has gone on takes its own.
@@ -216,7 +224,9 @@ class StoredAgent(StoredAgents):
         if record is None:
             return self.state.x
         if self.state.deleted and record.kind != records.RESTORE:
-            raise InvalidInput(f"The agent {self.agent.name!r} was deleted. Restore it with agent.restore().")
+            raise InvalidInput(
+                f"The agent {self.agent.name!r} was deleted. Restore it with agent.restore()."
+            )
         outcome, row = self.compute(record)
         self._seconds += perf_counter() - start
         self.store.append(row)
@@ -285,7 +295,9 @@ class StoredAgent(StoredAgents):
             return snapshot.n == self.n
         return self.store.still_has(self.agent.id, (self.n - 1, self.last))
 
-    def begin(self, snapshot: records.Snapshot, rows: Sequence[records.Row]) -> Sequence[records.Row]:
+    def begin(
+        self, snapshot: records.Snapshot, rows: Sequence[records.Row]
+    ) -> Sequence[records.Row]:
         """Begin with the state of a snapshot; return the records after it.
 
         ``rows`` has these, and in front of them the record before the snapshot, unless it was pruned.
@@ -297,7 +309,9 @@ class StoredAgent(StoredAgents):
         elif snapshot.n:
             first = self.store.find_first_record(self.agent.id)
             if first is not None and first < snapshot.n:
-                raise self.store.damage(f"record {snapshot.n - 1} of {self.agent.name!r} is missing")
+                raise self.store.damage(
+                    f"record {snapshot.n - 1} of {self.agent.name!r} is missing"
+                )
         self.is_stale = True
         self.state = rebuild_agent(self.agent, snapshot, self._learner)
         self._learner = self.state.learner
@@ -322,7 +336,9 @@ class StoredAgent(StoredAgents):
             self.apply(outcome, row)
         if differs:
             words = "decisions were computed elsewhere, and differ here in their last bits"
-            warnings.warn(f"{self.agent.name!r} in {self.store.path}: {words}.", OtherMachine, stacklevel=4)
+            warnings.warn(
+                f"{self.agent.name!r} in {self.store.path}: {words}.", OtherMachine, stacklevel=4
+            )
 
     def _is_near(self, x: Array, decision: bytes) -> bool:
         made = np.frombuffer(decision, records.NUMBER_TYPE)
@@ -346,7 +362,9 @@ class StoredAgent(StoredAgents):
         """Describe the present state."""
         state = self.state
         about = json.dumps(state.describe_state())
-        return records.Snapshot(self.key, state.t, time(), state.hitting, state.switching, about, 0)
+        return records.Snapshot(
+            self.key, state.t, time(), state.hitting, state.switching, about, 0
+        )
 
     def note_snapshot(self) -> None:
         """Count rounds and seconds from here on."""
@@ -415,7 +433,9 @@ def find_or_create(
         configuration = json.dumps(state.describe_configuration())
         snapshot = (state.t, *paid, json.dumps(state.describe_state()))
         with suppress(TakenError):
-            store.create_agents(missing, configuration, snapshot, tuple(state.ids), state.x.tobytes())
+            store.create_agents(
+                missing, configuration, snapshot, tuple(state.ids), state.x.tobytes()
+            )
 
 
 def require_same(
@@ -496,7 +516,9 @@ class StoredFleet(StoredAgents):
         members = [self.members[i] for i in which]
         outcomes = []
         rows = []
-        numbers = zip(members, rounds, g, forms, x, hitting.tolist(), switching.tolist(), strict=True)
+        numbers = zip(
+            members, rounds, g, forms, x, hitting.tolist(), switching.tolist(), strict=True
+        )
         for member, t, gradient, form, point, hit, moved in numbers:
             outcome = RoundOutcome(t, form, None, None, point, hit, moved)
             outcomes.append(outcome)
@@ -543,7 +565,9 @@ class StoredFleet(StoredAgents):
         elif state.guards is not None:
             has = "has guards"
         if has is not None:
-            raise InvalidInput(f"Fleet.open cannot play {name!r}, which {has}. Open it with Agent.open.")
+            raise InvalidInput(
+                f"Fleet.open cannot play {name!r}, which {has}. Open it with Agent.open."
+            )
         where = f"{name!r} in {self.store.path}"
         first = self.members[0].state
         learner = self._given or first.learner
@@ -564,7 +588,9 @@ def find_alike(store: Store, learner: Learner[Any] | None) -> list[records.Agent
     """Return all agents that can play in the fleet of a learner, by default that of the first of them."""
     found = []
     for agent in store.list_agents():
-        about = json.loads(agent.configuration) | json.loads(store.read_last_snapshot(agent.id).about)
+        about = json.loads(agent.configuration) | json.loads(
+            store.read_last_snapshot(agent.id).about
+        )
         if about["engine"] == "compiled" and not about.keys() & {"costs", "guards"}:
             learner = learner or Learner.from_dict(about["learner"])
             if about["learner"] == learner.to_dict():

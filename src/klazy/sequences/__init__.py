@@ -1,6 +1,12 @@
 """Environments: recipes for a set, a sequence of costs and the comparator to measure against."""
 
-from klazy.sequences.adversary import alternating, phases_of_length, rotating, square_wave, square_wave_regret
+from klazy.sequences.adversary import (
+    alternating,
+    phases_of_length,
+    rotating,
+    square_wave,
+    square_wave_regret,
+)
 from klazy.sequences.curved import (
     DelayCosts,
     RegressionCosts,
@@ -16,4 +22,11 @@ __all__ = ["Scenario"]
 __all__ += ["alternating", "corrupted", "phases_of_length", "rotating", "stochastic"]
 __all__ += ["square_wave", "square_wave_regret"]
 # Costs that are not linear.
-__all__ += ["DelayCosts", "RegressionCosts", "data_centre", "drifting_regression", "sea", "tracking"]
+__all__ += [
+    "DelayCosts",
+    "RegressionCosts",
+    "data_centre",
+    "drifting_regression",
+    "sea",
+    "tracking",
+]

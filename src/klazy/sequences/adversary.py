@@ -159,7 +159,9 @@ def alternating(T: int = 101, settled: int = 11) -> Scenario[LinearCosts]:
     return _compare_with_fixed("alternating", L2Ball(2), g)
 
 
-def _compare_with_fixed(name: str, domain: L1Ball | L2Ball, g: np.ndarray) -> Scenario[LinearCosts]:
+def _compare_with_fixed(
+    name: str, domain: L1Ball | L2Ball, g: np.ndarray
+) -> Scenario[LinearCosts]:
     u = np.broadcast_to(domain.argmin_linear(g.sum(axis=0)), g.shape)
     return Scenario(name, domain, LinearCosts(g), u)
 

@@ -7,7 +7,17 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from klazy.base.checks import Array, InvalidInput, integer, non_negative, positive, rows, seeded, size, vector
+from klazy.base.checks import (
+    Array,
+    InvalidInput,
+    integer,
+    non_negative,
+    positive,
+    rows,
+    seeded,
+    size,
+    vector,
+)
 from klazy.costs import Costs, QuadraticCosts
 from klazy.sequences.phases import Scenario, alternate
 from klazy.sets import Box, ConvexSet, L2Ball
@@ -81,7 +91,9 @@ class DelayCosts(Costs):
         self.loads = rows(loads, "loads")
         self.T, self.dim = self.loads.shape
         if self.loads.min() <= 0.0:
-            raise InvalidInput(f"loads must be above 0, got {self.loads.min()}. Leave out idle coordinates.")
+            raise InvalidInput(
+                f"loads must be above 0, got {self.loads.min()}. Leave out idle coordinates."
+            )
         self.energy = positive(energy, "energy")
         self.delay = positive(delay, "delay")
 
@@ -117,7 +129,13 @@ class DelayCosts(Costs):
 
 
 def tracking(
-    seed: Any, *, T: int = 500, dim: int = 2, step: float = 0.1, noise: float = 0.3, weight: float = 1.0
+    seed: Any,
+    *,
+    T: int = 500,
+    dim: int = 2,
+    step: float = 0.1,
+    noise: float = 0.3,
+    weight: float = 1.0,
 ) -> Scenario[QuadraticCosts]:
     """Follow a target that walks at random within the unit ball and is seen under noise, at a quadratic cost.
 
@@ -260,7 +278,13 @@ def data_centre(
 
 
 def sea(
-    seed: Any, *, T: int = 500, dim: int = 2, sigma: float = 0.5, jump: float = 1.0, every: int = 50
+    seed: Any,
+    *,
+    T: int = 500,
+    dim: int = 2,
+    sigma: float = 0.5,
+    jump: float = 1.0,
+    every: int = 50,
 ) -> Scenario[QuadraticCosts]:
     r"""Costs between chance and adversary (stochastically extended adversary, Sachs et al. 2022).
 

@@ -84,7 +84,12 @@ def stochastic(
 
 
 def corrupted(
-    seed: Any = None, *, phases: int = 10, length: int = 2000, dim: int = 5, random_phases: bool = False
+    seed: Any = None,
+    *,
+    phases: int = 10,
+    length: int = 2000,
+    dim: int = 5,
+    random_phases: bool = False,
 ) -> Scenario[LinearCosts]:
     """Make the paper's corrupted experiment: of every 110 rounds the last 10 have the sign of the other phase, on the l1 ball.
 

@@ -27,7 +27,15 @@ if TYPE_CHECKING:
 ROLES = ("reader", "writer", "admin")
 # Paths that need no token.
 STATIC_PATHS = ("/uPlot.iife.min.js", "/klazy.js")
-OPEN_PATHS = ("/healthz", "/readyz", "/login", "/openapi.json", "/docs", "/style.css", *STATIC_PATHS)
+OPEN_PATHS = (
+    "/healthz",
+    "/readyz",
+    "/login",
+    "/openapi.json",
+    "/docs",
+    "/style.css",
+    *STATIC_PATHS,
+)
 # Paths to which pages send forms; all others take JSON, which a form of another site cannot send.
 FORM_PATHS = ("/login", "/logout", "/page/")
 COOKIE = "klazy"
@@ -80,7 +88,9 @@ def add_token(store: Store, name: str, role: str, agent: str | None) -> str:
     try:
         store.add_token(name, role, agent, hash_token(token))
     except TakenError:
-        raise InvalidInput(f"A token named {name!r} exists already. Choose another name.") from None
+        raise InvalidInput(
+            f"A token named {name!r} exists already. Choose another name."
+        ) from None
     return token
 
 
@@ -103,7 +113,9 @@ class TokenCache:
 
     def _read_all(self) -> None:
         tokens = self._reader.read(lambda store: store.list_tokens())
-        self._grants = {token.hash: Grant(token.name, token.role, token.agent) for token in tokens}
+        self._grants = {
+            token.hash: Grant(token.name, token.role, token.agent) for token in tokens
+        }
         self._until = monotonic() + TOKEN_SECONDS
 
 
@@ -181,8 +193,15 @@ class AccessMiddleware:
             level = logging.INFO if status < 500 else logging.ERROR
             if _log.isEnabledFor(level):
                 holder = None if grant is None else grant.name
-                about = {"method": scope["method"], "path": scope["path"], "status": status, "token": holder}
-                _log.log(level, "request", extra=about | {"milliseconds": round(1000 * seconds, 3)})
+                about = {
+                    "method": scope["method"],
+                    "path": scope["path"],
+                    "status": status,
+                    "token": holder,
+                }
+                _log.log(
+                    level, "request", extra=about | {"milliseconds": round(1000 * seconds, 3)}
+                )
 
     async def _admit(self, scope: Scope, headers: Headers) -> Grant | None:
         """Return what the caller may do; None on paths that are open to everyone."""
@@ -190,7 +209,9 @@ class AccessMiddleware:
             # A browser may have been led here by another host name (DNS rebinding).
             host = urlsplit(f"//{headers.get('host', '')}").hostname
             if host not in LOOPBACK:
-                raise Problem(403, f"Without tokens the host must be loopback, got {host}. Use 127.0.0.1.")
+                raise Problem(
+                    403, f"Without tokens the host must be loopback, got {host}. Use 127.0.0.1."
+                )
             _check_origin(scope, headers)
             return EVERYTHING
         if scope["path"] in OPEN_PATHS:
@@ -207,7 +228,9 @@ class AccessMiddleware:
             detail = "A known token is required: send the header Authorization: Bearer TOKEN. klazy tokens add makes one."
             raise Problem(401, detail, headers={"WWW-Authenticate": "Bearer"})
         if not self._requests.take(grant.name):
-            raise _limit_rate(f"The token {grant.name!r} may send {self._settings.rate:g} requests a second")
+            raise _limit_rate(
+                f"The token {grant.name!r} may send {self._settings.rate:g} requests a second"
+            )
         return grant
 
     def _check_body(self, path: str, headers: Headers) -> None:
@@ -237,7 +260,9 @@ class AccessMiddleware:
                 limit = f"The body must arrive within {self._settings.patience:g} seconds"
                 raise Problem(408, f"{limit}. Send it faster.", headers=_CLOSE_HEADER) from None
             if message["type"] == "http.disconnect":
-                raise Problem(400, "The body is incomplete. Send it again.", headers=_CLOSE_HEADER)
+                raise Problem(
+                    400, "The body is incomplete. Send it again.", headers=_CLOSE_HEADER
+                )
             left -= len(message.get("body", b""))
             if left < 0:
                 raise self._refuse_size("more")

@@ -37,7 +37,9 @@ PROBLEMS: dict[int | str, dict[str, Any]] = {
 # The role that a path needs for its agent. CheckedRoute looks for it, and OpenAPI shows it.
 ROLE = "x-role"
 # AccessMiddleware checks tokens; this describes them in OpenAPI.
-TOKEN = Depends(HTTPBearer(scheme_name="token", description="From klazy tokens add.", auto_error=False))
+TOKEN = Depends(
+    HTTPBearer(scheme_name="token", description="From klazy tokens add.", auto_error=False)
+)
 READER: dict[str, Any] = {"openapi_extra": {ROLE: "reader"}}
 WRITER: dict[str, Any] = {"openapi_extra": {ROLE: "writer"}}
 ADMIN: dict[str, Any] = {"openapi_extra": {ROLE: "admin"}}
@@ -121,7 +123,9 @@ class CheckedRoute(APIRoute):
 
 
 def _make_router(tag: str) -> APIRouter:
-    return APIRouter(tags=[tag], responses=PROBLEMS, route_class=CheckedRoute, dependencies=[TOKEN])
+    return APIRouter(
+        tags=[tag], responses=PROBLEMS, route_class=CheckedRoute, dependencies=[TOKEN]
+    )
 
 
 def _describe_played(agent: str, played: RoundResult) -> dict[str, Any]:
@@ -189,7 +193,9 @@ def _list_round_paths(service: Service) -> APIRouter:
                 raise Problem(422, detail, entry=place, agent=entry.agent)
         rounds = [RoundRequest(**vars(entry)) for entry in body.rounds]
         played = await service.play(rounds, long=True)
-        answers = [_describe_played(round.agent, one) for round, one in zip(rounds, played, strict=True)]
+        answers = [
+            _describe_played(round.agent, one) for round, one in zip(rounds, played, strict=True)
+        ]
         return JSONResponse({"answers": answers})
 
     return router
@@ -208,7 +214,9 @@ def _list_agent_paths(service: Service) -> APIRouter:
         limit: Annotated[int, Query(ge=1, le=500)] = 100,
     ) -> Response:
         """List agents by name, with their costs so far."""
-        page = await reader.run(reader.list_page, request.state.grant, after, limit, reader.summarize)
+        page = await reader.run(
+            reader.list_page, request.state.grant, after, limit, reader.summarize
+        )
         return JSONResponse({"agents": page.shown, "next": page.next})
 
     @router.put("/agents/{name}", status_code=201, **summary, **ADMIN)
@@ -218,19 +226,25 @@ def _list_agent_paths(service: Service) -> APIRouter:
         state = await asyncio.to_thread(build_state, vars(body), service.settings)
         await service.wait_for(name)
         is_new, about = await service.worker.ask(
-            lambda worker: _create(worker, name, state, service.settings.agents), agents=[name], long=True
+            lambda worker: _create(worker, name, state, service.settings.agents),
+            agents=[name],
+            long=True,
         )
         return JSONResponse(about, 201 if is_new else 200)
 
     @router.get("/agents/{name}", **summary, **READER)
     async def look(name: Name) -> Response:
         """Return an agent: its learner and guards, its decision, and its costs so far."""
-        return JSONResponse(await service.look(name, lambda worker: describe_agent(worker.find(name))))
+        return JSONResponse(
+            await service.look(name, lambda worker: describe_agent(worker.find(name)))
+        )
 
     @router.get("/agents/{name}/explain", response_model=schemas.Reasons, **READER)
     async def explain_agent(name: Name) -> Response:
         """Explain the decision."""
-        found = await service.look(name, lambda worker: worker.get_active(name).state.explain(), long=True)
+        found = await service.look(
+            name, lambda worker: worker.get_active(name).state.explain(), long=True
+        )
         reasons = schemas.Reasons.model_validate(found)
         return Response(reasons.model_dump_json(), media_type="application/json")
 
@@ -252,7 +266,9 @@ def _list_agent_paths(service: Service) -> APIRouter:
     async def compare(
         name: Name,
         last: Annotated[int, Query(ge=1, le=2000)] = 500,
-        optimum: Annotated[bool, Query(description="Compute the certified optimum, too.")] = False,
+        optimum: Annotated[
+            bool, Query(description="Compute the certified optimum, too.")
+        ] = False,
     ) -> Response:
         """Compare the last rounds with the best fixed point and, on request, the certified optimum."""
         return JSONResponse(await reader.run(reader.compare, name, last, optimum))
@@ -271,7 +287,9 @@ def _list_agent_paths(service: Service) -> APIRouter:
         return await make_change(name, lambda agent: agent.change(RESUME, body.reason))
 
     @router.delete("/agents/{name}", **summary, **ADMIN)
-    async def delete_agent(name: Name, reason: Annotated[str, Query(max_length=1000)] = "") -> Response:
+    async def delete_agent(
+        name: Name, reason: Annotated[str, Query(max_length=1000)] = ""
+    ) -> Response:
         """Accept no more rounds; history and name stay, and restore undoes it."""
         return await make_change(name, lambda agent: agent.change(DELETE, reason))
 
@@ -313,7 +331,9 @@ def _list_operation_paths(service: Service) -> APIRouter:
     return router
 
 
-def _create(worker: RoundWorker, name: str, state: AgentState, most: int) -> tuple[bool, dict[str, Any]]:
+def _create(
+    worker: RoundWorker, name: str, state: AgentState, most: int
+) -> tuple[bool, dict[str, Any]]:
     """Return whether the agent was created now, and its summary."""
     found = worker.store.find_agent(name)
     if found is None:

@@ -122,7 +122,13 @@ class Client:
             self.ask("PUT", remote.place, json.loads(Path(learner).read_bytes()))
         elif learner is not None:
             about = {"learner": learner, "costs": costs, "movement": movement, "guards": guards}
-            about |= {"columns": columns, "engine": engine, "fill": fill, "lead": lead, "delay": delay}
+            about |= {
+                "columns": columns,
+                "engine": engine,
+                "fill": fill,
+                "lead": lead,
+                "delay": delay,
+            }
             about["per"] = None if per is None else np.asarray(per).tolist()
             about["forecast"] = None if forecast is None else np.atleast_1d(forecast).tolist()
             self.ask("PUT", remote.place, about)
@@ -247,13 +253,17 @@ class RemoteAgent(Controls):
         given = {name: value for name, value in body.items() if value is not None}
         return self._client.ask("POST", f"{self.place}/{path}", _make_plain(given))
 
-    def _end(self, path: str, id: Id, retry: bool, t: int | None, round: int | None, **body: Any) -> Any:
+    def _end(
+        self, path: str, id: Id, retry: bool, t: int | None, round: int | None, **body: Any
+    ) -> Any:
         """Send the end of a round, with a random id if there is none, so that it can be sent again."""
         if round is not None:
             t = None
         elif t is None and not retry:
             t = self.t
-        return self._post(path, id=uuid.uuid4().hex if id is None else id, t=t, round=round, **body)
+        return self._post(
+            path, id=uuid.uuid4().hex if id is None else id, t=t, round=round, **body
+        )
 
     @property
     def about(self) -> dict[str, Any]:
@@ -335,7 +345,12 @@ class RemoteAgent(Controls):
             The next point.
         """
         hint = None if hint is None else vector(hint, "hint")
-        body = {"g": vector(g, "g"), "hint": hint, "gradient": gradient or None, LIMITS: next_limits}
+        body = {
+            "g": vector(g, "g"),
+            "hint": hint,
+            "gradient": gradient or None,
+            LIMITS: next_limits,
+        }
         return np.array(self._end("update", id, retry, t, round, **body)["x"])
 
     def observe(
@@ -515,7 +530,9 @@ def _make_value(value: Any) -> Any:
     if isinstance(value, np.integer):
         return int(value)
     if isinstance(value, Mapping):
-        return {str(name): None if is_missing(cell) else float(cell) for name, cell in value.items()}
+        return {
+            str(name): None if is_missing(cell) else float(cell) for name, cell in value.items()
+        }
     if value is None or isinstance(value, str | int | float):
         return value
     # A Series of pandas has this method.

@@ -27,7 +27,9 @@ def check_path_name(name: str) -> str:
     """Return the name of an agent if it can be a part of a path."""
     check_name(name)
     if "/" in name or name in (".", ".."):
-        raise InvalidInput(f"The name of an agent must fit into a path, got {name!r}. Use - in place of /.")
+        raise InvalidInput(
+            f"The name of an agent must fit into a path, got {name!r}. Use - in place of /."
+        )
     return name
 
 
@@ -55,7 +57,9 @@ def _rebuild_saved(about: dict[str, Any], limits: Settings) -> AgentState:
     _build_learner(saved, limits)
     data = add_checksum(saved)
     found = json.loads(data)
-    changed = InvalidInput("The body must be a file exactly as Agent.save wrote it. Send it unchanged.")
+    changed = InvalidInput(
+        "The body must be a file exactly as Agent.save wrote it. Send it unchanged."
+    )
     if about.get("checksum") != found["checksum"] or about.get("format") != found["format"]:
         raise changed
     verify_checksum(data, "the body")
@@ -98,13 +102,17 @@ def _build_learner(about: dict[str, Any], limits: Settings) -> Learner[Any]:
 
 def _check_dim(dim: float, limits: Settings) -> None:
     if dim > limits.dim:
-        raise InvalidInput(f"The dimension must be at most {limits.dim}, got {dim}. See klazy serve --dim.")
+        raise InvalidInput(
+            f"The dimension must be at most {limits.dim}, got {dim}. See klazy serve --dim."
+        )
 
 
 def _check_numbers(numbers: float, limits: Settings) -> None:
     if numbers > limits.numbers:
         limit = f"The state must have at most {limits.numbers} numbers, got {numbers}."
-        raise InvalidInput(f"{limit} Shorten windows, use fewer experts, or see klazy serve --numbers.")
+        raise InvalidInput(
+            f"{limit} Shorten windows, use fewer experts, or see klazy serve --numbers."
+        )
 
 
 def _check_parts(about: Any, limits: Settings) -> None:
@@ -116,20 +124,28 @@ def _check_parts(about: Any, limits: Settings) -> None:
         parts += 1
         name = part.get("class")
         if not isinstance(name, str) or not _is_allowed(name):
-            raise InvalidInput(f"class must be a class of klazy, as to_dict names it, got {name!r}.")
+            raise InvalidInput(
+                f"class must be a class of klazy, as to_dict names it, got {name!r}."
+            )
         dim = part.get("dim")
         if isinstance(dim, int | float):
             _check_dim(dim, limits)
             numbers += max(dim, 0)
     if parts > MAX_PARTS:
-        raise InvalidInput(f"A learner must have at most {MAX_PARTS} parts, got {parts}. Use fewer experts.")
+        raise InvalidInput(
+            f"A learner must have at most {MAX_PARTS} parts, got {parts}. Use fewer experts."
+        )
     _check_numbers(numbers, limits)
 
 
 def _is_allowed(name: str) -> bool:
     """Return True if this is how files name a public class of klazy, or of a module that ``klazy --import`` named."""
     first, _, rest = name.rpartition(".")
-    return first in ("", "klazy", *list_own_modules()) and rest.isidentifier() and not rest.startswith("_")
+    return (
+        first in ("", "klazy", *list_own_modules())
+        and rest.isidentifier()
+        and not rest.startswith("_")
+    )
 
 
 def _walk(about: Any) -> Iterator[dict[str, Any]]:

@@ -15,7 +15,15 @@ from klazy.base.amounts import format_amount, format_column
 from klazy.base.checks import Array, InvalidInput
 from klazy.base.html import read_static, render
 from klazy.base.svg import draw_sparkline
-from klazy.base.uplot import MOST_CURVES, PLACES, Curve, make_chart, make_curves, make_levels, round_digits
+from klazy.base.uplot import (
+    MOST_CURVES,
+    PLACES,
+    Curve,
+    make_chart,
+    make_curves,
+    make_levels,
+    round_digits,
+)
 from klazy.live.guards import Guards, split_guards
 from klazy.live.inspection import NeverMoving, format_time, parse_time
 from klazy.live.records import CHANGE_NAMES, FREEZE, GUARDS, RESUME, Row, parse_row, read_numbers
@@ -60,7 +68,12 @@ IDLE_STEPS = 5
 LEAST_IDLE = 60.0
 # Guards that shape each decision without holding it back.
 SHAPING = ("integers", "clip")
-ORDERS = {"name": "name", "latest": "latest round", "idle": "longest idle", "rounds": "most rounds"}
+ORDERS = {
+    "name": "name",
+    "latest": "latest round",
+    "idle": "longest idle",
+    "rounds": "most rounds",
+}
 
 Answer = Callable[[Request], Awaitable[Response]]
 
@@ -85,7 +98,9 @@ def add_pages(app: FastAPI, service: Service) -> None:
         token = await _read_field(request, "token")
         if await service.tokens.find(token) is None:
             count_wrong_token(service.wrong, request.scope)
-            return _make_login("This token is not known. Ask whoever runs the service for one.", 401)
+            return _make_login(
+                "This token is not known. Ask whoever runs the service for one.", 401
+            )
         answer = RedirectResponse("/", 303)
         secure = request.url.scheme == "https"
         answer.set_cookie(COOKIE, token, httponly=True, samesite="strict", secure=secure)
@@ -98,7 +113,9 @@ def add_pages(app: FastAPI, service: Service) -> None:
 
     def make_page(template: str, title: str, status: int = 200, **values: Any) -> Response:
         insecure = service.settings.insecure
-        return HTMLResponse(render(template, title=f"{title} - klazy", insecure=insecure, **values), status)
+        return HTMLResponse(
+            render(template, title=f"{title} - klazy", insecure=insecure, **values), status
+        )
 
     async def show_agents(request: Request) -> Response:
         asked = {name: request.query_params.get(name, "") for name in ("search", "order", "page")}
@@ -111,7 +128,9 @@ def add_pages(app: FastAPI, service: Service) -> None:
         asked = {each: request.query_params.get(each) for each in ("range", "optimum", "why")}
         found = await reader.run(_gather_agent, service, name, asked)
         reasons: tuple[str, ...] = ()
-        if not found["about"]["deleted"] and (asked["why"] is not None or name in service.worker.agents):
+        if not found["about"]["deleted"] and (
+            asked["why"] is not None or name in service.worker.agents
+        ):
             explained = await service.look(
                 name, lambda worker: worker.get_active(name).state.explain(), long=True
             )
@@ -137,7 +156,9 @@ def add_pages(app: FastAPI, service: Service) -> None:
                 return await answer(request)
             except (Problem, InvalidInput) as failed:
                 problem = explain_failure(failed)
-                return make_page("service.html", "Rejected", problem.status_code, message=problem.detail)
+                return make_page(
+                    "service.html", "Rejected", problem.status_code, message=problem.detail
+                )
 
         return answer_safely
 
@@ -335,7 +356,9 @@ def _choose_range(rounds: RoundArrays) -> str:
     return next(name for name, span in RANGES.items() if len(rounds.within(span).time) >= least)
 
 
-def _list_bars(timeline: Timeline, names: list[str], x: Array) -> list[tuple[str, float, float | None]]:
+def _list_bars(
+    timeline: Timeline, names: list[str], x: Array
+) -> list[tuple[str, float, float | None]]:
     """List coordinates with their values, and where these are between their limits, in per cent."""
     x = _drop_traces(x)
     shown = np.arange(len(x))
@@ -351,7 +374,9 @@ def _list_bars(timeline: Timeline, names: list[str], x: Array) -> list[tuple[str
     return [(names[i], float(x[i]), places[i]) for i in shown]
 
 
-def _list_charts(timeline: Timeline, names: list[str], shown: RoundArrays) -> dict[str, dict[str, Any]]:
+def _list_charts(
+    timeline: Timeline, names: list[str], shown: RoundArrays
+) -> dict[str, dict[str, Any]]:
     """Make the charts of an agent: decisions, what they saved, and what they cost."""
     unit = _read_unit(timeline.spec)
     marks = [
@@ -359,7 +384,12 @@ def _list_charts(timeline: Timeline, names: list[str], shown: RoundArrays) -> di
         for event in timeline.changes
         if shown.time[0] <= (at := (parse_time(event["time"]) or 0) / 1e6) <= shown.time[-1]
     ]
-    axis: dict[str, Any] = {"time": True, "xlabel": "time", "sync": "agent", "marks": marks[-LISTED_CHANGES:]}
+    axis: dict[str, Any] = {
+        "time": True,
+        "xlabel": "time",
+        "sync": "agent",
+        "marks": marks[-LISTED_CHANGES:],
+    }
     charts = {"decisions": _chart_decisions(timeline, names, shown, axis)}
     axis |= {"unit": unit, "ylabel": unit}
     if not np.isnan(shown.saved).any():
@@ -410,7 +440,12 @@ def _chart_saved(timeline: Timeline, shown: RoundArrays, axis: dict[str, Any]) -
     chart = make_chart(shown.time, curves, "Saved against never moving", zero=True, **axis)
     if promise is not None:
         saving, low, high = chart["series"]
-        band = {"name": "as promised by replay", "low": low["y"], "high": high["y"], "color": "c2"}
+        band = {
+            "name": "as promised by replay",
+            "low": low["y"],
+            "high": high["y"],
+            "color": "c2",
+        }
         chart |= {"series": [saving], "bands": [band]}
     return chart
 
@@ -418,7 +453,9 @@ def _chart_saved(timeline: Timeline, shown: RoundArrays, axis: dict[str, Any]) -
 def _chart_costs(shown: RoundArrays, axis: dict[str, Any]) -> dict[str, Any]:
     """Chart the costs of parts of the range."""
     seconds, firsts = shown.cut(COST_PARTS)
-    hitting, switching = (np.add.reduceat(costs, firsts) for costs in (shown.hitting, shown.switching))
+    hitting, switching = (
+        np.add.reduceat(costs, firsts) for costs in (shown.hitting, shown.switching)
+    )
     # The range begins within the first part, and the last one is not over yet.
     over = slice(1, -1) if len(firsts) > 3 else slice(None)
     curves = [
@@ -467,7 +504,9 @@ def _list_rounds(names: list[str], rounds: list[Row]) -> list[dict[str, Any]]:
     costs = _drop_traces(np.array([[rounds[at].hitting, rounds[at].switching] for at in latest]))
     hitting, switching = (format_column(cost.tolist()) for cost in costs.T)
     decisions = {at: _drop_traces(read_numbers(rounds[at].decision)) for at in latest}
-    orders = {at: np.argsort(-np.abs(x), kind="stable")[:SPARK_LINES] for at, x in decisions.items()}
+    orders = {
+        at: np.argsort(-np.abs(x), kind="stable")[:SPARK_LINES] for at, x in decisions.items()
+    }
     return [
         {
             "round": rounds[at].t,
@@ -487,7 +526,9 @@ def _write_values(names: list[str], values: Array, order: Any) -> str:
     """Write the values of some coordinates with their names."""
     if len(values) == 1:
         return format_amount(float(values[0]))
-    return ", ".join(f"{names[i]} {format_amount(float(values[i]), 3)}" for i in order if i < len(values))
+    return ", ".join(
+        f"{names[i]} {format_amount(float(values[i]), 3)}" for i in order if i < len(values)
+    )
 
 
 def _drop_traces(values: Array) -> Array:

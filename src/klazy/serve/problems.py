@@ -55,7 +55,9 @@ def make_response(problem: Problem) -> Response:
         "detail": problem.detail,
         **problem.more,
     }
-    return Response(json.dumps(members), status, headers=dict(problem.headers or {}), media_type=MEDIA_TYPE)
+    return Response(
+        json.dumps(members), status, headers=dict(problem.headers or {}), media_type=MEDIA_TYPE
+    )
 
 
 def explain_failure(failed: Exception) -> Problem:
@@ -75,7 +77,9 @@ def explain_invalid(errors: list[Any]) -> Problem:
     error = max(errors, key=lambda error: len(error["loc"]))
     if error["type"] == "json_invalid":
         reason = error.get("ctx", {}).get("error", error["msg"])
-        return Problem(400, f"The body must be a JSON object, got {reason}. /openapi.json describes it.")
+        return Problem(
+            400, f"The body must be a JSON object, got {reason}. /openapi.json describes it."
+        )
     field = _name_field(error["loc"])
     rule = FIELD_RULES.get(error["type"], re.sub(r"^\w+ should", "must", error["msg"]))
     if error["type"] != "missing":

@@ -130,17 +130,24 @@ class Reader:
     def describe_page(self, name: str, last: int, before: int | None) -> dict[str, Any]:
         """Return the last rounds before round ``before`` as JSON values, and how to ask for those before them."""
         rows, has_more = self._read_page(name, last, before)
-        return {"rounds": [describe_row(row) for row in rows], "before": rows[0].t if has_more else None}
+        return {
+            "rounds": [describe_row(row) for row in rows],
+            "before": rows[0].t if has_more else None,
+        }
 
     def _read_page(self, name: str, last: int, before: int | None) -> tuple[list[Row], bool]:
-        return self.read_agent(name, lambda store, agent: store.read_rounds(agent.id, last, before))
+        return self.read_agent(
+            name, lambda store, agent: store.read_rounds(agent.id, last, before)
+        )
 
     def read_changes(self, name: str, last: int) -> list[dict[str, Any]]:
         """Return the latest freezes, deletes and other changes, the latest first."""
         changes = []
         for row in self.read_agent(name, lambda store, agent: store.find_changes(agent.id, last)):
             kind = CHANGE_NAMES.get(row.kind, "")
-            changes.append({"t": row.t, "time": format_time(row.at), "change": kind, "note": row.note or ""})
+            changes.append(
+                {"t": row.t, "time": format_time(row.at), "change": kind, "note": row.note or ""}
+            )
         return changes
 
     def compare(self, name: str, last: int, with_optimum: bool) -> dict[str, Any]:
@@ -157,7 +164,9 @@ class Reader:
                 self._busy.release()
 
 
-def _compare(learner: Any, spec: RowSpec, rounds: list[Row], with_optimum: bool) -> dict[str, Any]:
+def _compare(
+    learner: Any, spec: RowSpec, rounds: list[Row], with_optimum: bool
+) -> dict[str, Any]:
     cost = np.cumsum([row.hitting + row.switching for row in rounds])
     t = [row.t for row in rounds]
     found: dict[str, Any] = {"t": t, "cost": cost.tolist(), "fixed": None, "optimum": None}
@@ -180,7 +189,11 @@ def _compare(learner: Any, spec: RowSpec, rounds: list[Row], with_optimum: bool)
         found["fixed"] = {"x": best.x.tolist(), "cost": np.cumsum(paid).tolist()}
     if with_optimum:
         optimum = find_best(costs, learner.domain, movement, gap=1e-3)
-        found["optimum"] = {"cost": optimum.cost, "lower_bound": optimum.lower_bound, "gap": optimum.gap}
+        found["optimum"] = {
+            "cost": optimum.cost,
+            "lower_bound": optimum.lower_bound,
+            "gap": optimum.gap,
+        }
     return found
 
 

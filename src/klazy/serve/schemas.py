@@ -19,12 +19,15 @@ def show_example(**values: Any) -> ConfigDict:
 Integer = Annotated[int, BeforeValidator(read_integer)]
 Row = dict[str, float | None] | list[float | None]
 Id = Annotated[
-    str | int | None, Field(description="The same round sent again with the same id is played once.")
+    str | int | None,
+    Field(description="The same round sent again with the same id is played once."),
 ]
 Current = Annotated[Integer | None, Field(description="Play the round only if it is this one.")]
 Late = Annotated[
     Integer | None,
-    Field(description="The round that it is of, if it waits for feedback; the current round then goes on."),
+    Field(
+        description="The round that it is of, if it waits for feedback; the current round then goes on."
+    ),
 ]
 Vector = Annotated[list[float], BeforeValidator(np.ndarray.tolist)]
 EXAMPLE_SET = {"class": "klazy.Simplex", "dim": 3}
@@ -65,7 +68,9 @@ class Update(_Feedback):
     """A gradient of the round's cost at the decision played."""
 
     model_config = show_example(g=[1.0, 0.0, 0.0], id="2026-11-16T12:00")
-    g: list[float] = Field(description="A gradient of the round's cost, one number per coordinate.")
+    g: list[float] = Field(
+        description="A gradient of the round's cost, one number per coordinate."
+    )
     hint: list[float] | None = Field(None, description="A guess of the next gradient.")
     next_limits: NextLimits = None
     gradient: bool = Field(
@@ -88,8 +93,12 @@ class Cost(_Body):
     """The cost of the round's decision, for agents that learn from costs alone."""
 
     model_config = show_example(cost=[3.5], t=12)
-    cost: list[float] = Field(description="The cost of each of the agent's probes, the decision first.")
-    t: Integer = Field(description="The round whose decision had this cost; it must be the current one.")
+    cost: list[float] = Field(
+        description="The cost of each of the agent's probes, the decision first."
+    )
+    t: Integer = Field(
+        description="The round whose decision had this cost; it must be the current one."
+    )
     id: Id = None
 
 
@@ -130,23 +139,34 @@ class Rounds(_Body):
 class Create(_Body):
     """A new agent: its learner, as ``to_dict`` returns it; or what ``Agent.save`` or ``klazy replay --emit`` wrote."""
 
-    model_config = show_example(learner=EXAMPLE_LEARNER, guards={"class": "klazy.Guards", "per_round": 0.1})
-    learner: dict[str, Any] | None = Field(None, description="A learner of klazy, as to_dict returns it.")
+    model_config = show_example(
+        learner=EXAMPLE_LEARNER, guards={"class": "klazy.Guards", "per_round": 0.1}
+    )
+    learner: dict[str, Any] | None = Field(
+        None, description="A learner of klazy, as to_dict returns it."
+    )
     guards: dict[str, Any] | None = Field(None, description="Guards, as to_dict returns them.")
-    costs: dict[str, Any] | None = Field(None, description="The cost family of a row, as to_dict returns it.")
-    columns: list[str] | dict[str, str] | None = Field(None, description="The names of a row's entries.")
+    costs: dict[str, Any] | None = Field(
+        None, description="The cost family of a row, as to_dict returns it."
+    )
+    columns: list[str] | dict[str, str] | None = Field(
+        None, description="The names of a row's entries."
+    )
     movement: dict[str, Any] | str | None = Field(None, description="What moving costs.")
     origin: dict[str, Any] | None = Field(None, description="Where it was tuned.")
     fill: str | None = Field(
-        None, description="What to do with missing cells of a row: forward, zero or drop. Default: reject it."
+        None,
+        description="What to do with missing cells of a row: forward, zero or drop. Default: reject it.",
     )
     per: float | list[float] | None = Field(
-        None, description="How many units of a row are one unit of a decision, in all columns or in each."
+        None,
+        description="How many units of a row are one unit of a decision, in all columns or in each.",
     )
     lead: Integer | None = Field(None, description="How many rounds later a decision acts.")
     delay: Integer | None = Field(None, description="How many rounds late a row comes.")
     forecast: list[str] | None = Field(
-        None, description="The names of entries of a row that forecast the row which the next decision meets."
+        None,
+        description="The names of entries of a row that forecast the row which the next decision meets.",
     )
     engine: str = Field("auto", description="auto, compiled or step.")
     format: Integer | None = Field(None, description="Of a saved agent.")
@@ -168,8 +188,12 @@ class Answer(BaseModel):
     agent: str
     t: int = Field(description="The round that the decision is for.")
     x: list[float]
-    decision: dict[str, float] | None = Field(None, description="The same by name, where there are names.")
-    repeated: bool = Field(False, description="True if the id was known: this is the decision made then.")
+    decision: dict[str, float] | None = Field(
+        None, description="The same by name, where there are names."
+    )
+    repeated: bool = Field(
+        False, description="True if the id was known: this is the decision made then."
+    )
     dropped: bool = Field(
         False, description="True if the row was dropped for a missing cell: the round goes on."
     )
@@ -196,7 +220,9 @@ class Summary(BaseModel):
     guards: dict[str, Any] | None
     frozen: bool
     deleted: bool
-    pending: dict[int, list[float]] = Field(description="Rounds that wait for feedback, with their points.")
+    pending: dict[int, list[float]] = Field(
+        description="Rounds that wait for feedback, with their points."
+    )
     probes: list[list[float]] = Field(description="The points whose costs POST .../cost expects.")
 
 

@@ -40,7 +40,12 @@ MAX_CONNECTIONS = 2000
 HEAD_BYTES = 64 << 10
 MAX_HEADERS = 100
 _log = logging.getLogger("klazy.serve")
-_RECORD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "color_message", "taskName"}
+_RECORD = frozenset(vars(logging.makeLogRecord({}))) | {
+    "message",
+    "asctime",
+    "color_message",
+    "taskName",
+}
 
 
 class JsonFormatter(logging.Formatter):
@@ -114,7 +119,9 @@ class PatientProtocol(HttpToolsProtocol):
         if self.cycle is None or self.cycle.response_complete:
             detail = f"The head must have at most {HEAD_BYTES} bytes and {MAX_HEADERS} headers. Send a smaller one."
             body = make_response(Problem(431, detail)).body
-            head = f"HTTP/1.1 431 Request Header Fields Too Large\r\ncontent-type: {MEDIA_TYPE}\r\n"
+            head = (
+                f"HTTP/1.1 431 Request Header Fields Too Large\r\ncontent-type: {MEDIA_TYPE}\r\n"
+            )
             head += f"content-length: {len(body)}\r\nconnection: close\r\n\r\n"
             self.transport.write(head.encode() + bytes(body))
         self.transport.close()
@@ -140,7 +147,12 @@ def serve(settings: Settings) -> None:
     logging.config.dictConfig(describe_logs(settings.log_level))
     listening = listen(settings)
     host, port = listening.getsockname()[:2]
-    about = {"host": host, "port": port, "workers": settings.workers, "tokens": not settings.insecure}
+    about = {
+        "host": host,
+        "port": port,
+        "workers": settings.workers,
+        "tokens": not settings.insecure,
+    }
     _log.info("serving", extra=about)
     if settings.workers == 1:
         _work(settings, listening)
@@ -238,7 +250,9 @@ def listen(settings: Settings) -> socket.socket:
     except OSError as failed:
         where = f"{settings.host}:{settings.port}"
         reason = (failed.strerror or "").partition(" (")[0]
-        raise InvalidInput(f"serve cannot listen on {where}: {reason}. Choose another --port.") from None
+        raise InvalidInput(
+            f"serve cannot listen on {where}: {reason}. Choose another --port."
+        ) from None
 
 
 def _end_at_hangup(end: Callable[[], None]) -> None:

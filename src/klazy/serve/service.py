@@ -79,12 +79,16 @@ class Service:
                     await asyncio.to_thread(_warm_up, configuration)
                     self._warm.add(configuration)
 
-    async def look(self, name: str, find: Callable[[RoundWorker], Result], *, long: bool = False) -> Result:
+    async def look(
+        self, name: str, find: Callable[[RoundWorker], Result], *, long: bool = False
+    ) -> Result:
         """Return what ``find`` finds about an agent; it writes nothing."""
         await self.prepare([name])
         return await self.worker.ask(find, long=long)
 
-    async def play(self, requests: list[RoundRequest], *, long: bool = False) -> list[RoundResult]:
+    async def play(
+        self, requests: list[RoundRequest], *, long: bool = False
+    ) -> list[RoundResult]:
         """End rounds, or none of them if one is rejected, and count them; more than one of them takes ``long``."""
         names = sorted({request.agent for request in requests})
         await self.prepare(names)
@@ -100,7 +104,9 @@ class Service:
                 self.metrics.count_round(request.agent, result)
         return results
 
-    async def _play_in_parts(self, requests: list[RoundRequest], names: list[str]) -> list[RoundResult]:
+    async def _play_in_parts(
+        self, requests: list[RoundRequest], names: list[str]
+    ) -> list[RoundResult]:
         """Compute rounds in parts, between which others are served; then commit them all at once.
 
         If another process plays one of these agents meanwhile, all rounds are computed again.
@@ -110,10 +116,14 @@ class Service:
                 bulk = Bulk(requests, self.worker.store, is_careful=attempt > 0)
                 while not bulk.is_complete:
                     await self.worker.ask(lambda worker, bulk=bulk: worker.go_on(bulk), long=True)
-                results = await self.worker.ask(lambda worker, bulk=bulk: worker.finish(bulk), agents=names)
+                results = await self.worker.ask(
+                    lambda worker, bulk=bulk: worker.finish(bulk), agents=names
+                )
                 if results is not None:
                     return results
-        detail = "Another process keeps playing these agents. Send it again, or fewer rounds at once."
+        detail = (
+            "Another process keeps playing these agents. Send it again, or fewer rounds at once."
+        )
         raise Problem(503, detail, headers=SOON)
 
     @asynccontextmanager
@@ -167,7 +177,9 @@ def allow(request: Request, role: str, agent: str | None) -> Grant:
     return grant
 
 
-async def change(service: Service, name: str, make: Callable[[StoredAgent], object]) -> dict[str, Any]:
+async def change(
+    service: Service, name: str, make: Callable[[StoredAgent], object]
+) -> dict[str, Any]:
     """Change an agent outside of its rounds; return what it is then."""
     await service.prepare([name])
     await service.wait_for(name)

@@ -21,7 +21,20 @@ LOOK_SECONDS = 0.2
 MOST_NUMBERS = 20_000_000
 TIMELINES = 8
 # What a part of a range may last, in seconds.
-PART_LENGTHS = (1, 10, 60, 300, 900, 1800, 3600, 4 * 3600, 12 * 3600, 86400, 7 * 86400, 30 * 86400)
+PART_LENGTHS = (
+    1,
+    10,
+    60,
+    300,
+    900,
+    1800,
+    3600,
+    4 * 3600,
+    12 * 3600,
+    86400,
+    7 * 86400,
+    30 * 86400,
+)
 # Numbers that are times: seconds since 1970, from 2001 to 2100.
 EPOCHS = (1e9, 4.1e9)
 _SELECT = f"""SELECT kind, at, note, id, "row", decision, hitting, switching, guards FROM records
@@ -119,7 +132,9 @@ class Timeline:
             self._parts = [RoundArrays(*map(np.concatenate, zip(*self._parts, strict=True)))]
         return self._parts[0]
 
-    def _read(self, store: Store, first: int, end: int) -> tuple[RoundArrays, list[dict[str, Any]]]:
+    def _read(
+        self, store: Store, first: int, end: int
+    ) -> tuple[RoundArrays, list[dict[str, Any]]]:
         base = self._agent << AGENT_SHIFT
         found = store.ask(_SELECT, base | first, base | end)
         changes = [
@@ -127,9 +142,15 @@ class Timeline:
             for kind, at, note, *_ in found
             if kind > HINTED
         ]
-        columns = list(zip(*(each for each in found if each[0] <= HINTED), strict=True)) or [()] * 9
+        columns = (
+            list(zip(*(each for each in found if each[0] <= HINTED), strict=True)) or [()] * 9
+        )
         _, at, _, ids, texts, decisions, hitting, switching, guards = columns
-        x = np.frombuffer(b"".join(decisions), NUMBER_TYPE).reshape(-1, self.dim).astype(np.float64)
+        x = (
+            np.frombuffer(b"".join(decisions), NUMBER_TYPE)
+            .reshape(-1, self.dim)
+            .astype(np.float64)
+        )
         rows = self._read_rows(texts)
         fixed = np.full(len(at), np.nan)
         if self._fixed is not None and len(at):
@@ -138,7 +159,9 @@ class Timeline:
         times = find_times(ids, at)
         paid, moved = np.array([hitting, switching], dtype=np.float64)
         scaled = self.spec.scale(rows)
-        return RoundArrays(times, x, scaled, paid, moved, fixed, np.array(acted, dtype=np.int64)), changes
+        return RoundArrays(
+            times, x, scaled, paid, moved, fixed, np.array(acted, dtype=np.int64)
+        ), changes
 
     @property
     def guards(self) -> list[str]:
@@ -149,7 +172,9 @@ class Timeline:
         """Return the numbers of rows; those of a round without a row are not numbers."""
         unknown = [np.nan] * self.width
         rows = [unknown] * len(texts)
-        for place, row in enumerate(json.loads(f"[{','.join(text or 'null' for text in texts)}]")):
+        for place, row in enumerate(
+            json.loads(f"[{','.join(text or 'null' for text in texts)}]")
+        ):
             if row is not None:
                 values = list(row.values()) if isinstance(row, dict) else row
                 rows[place] = values if len(values) == self.width else unknown

@@ -113,7 +113,9 @@ class Bulk:
     def knows(self, agent: StoredAgent, id: str) -> bool:
         """Return True if the round of this id must not be computed again."""
         number = agent.agent.id
-        return (number, id) in self.ids or (self.is_careful and self.find_round(number, id) is not None)
+        return (number, id) in self.ids or (
+            self.is_careful and self.find_round(number, id) is not None
+        )
 
     # What the agents need of a store
 
@@ -181,7 +183,11 @@ class RoundWorker:
         self._thread.start()
 
     async def ask(
-        self, do: Callable[["RoundWorker"], Any], *, agents: list[str] | None = None, long: bool = False
+        self,
+        do: Callable[["RoundWorker"], Any],
+        *,
+        agents: list[str] | None = None,
+        long: bool = False,
     ) -> Any:
         """Return the result of ``do``. Its writes are on disk by then; if it fails, nothing is written.
 
@@ -223,7 +229,9 @@ class RoundWorker:
             self._long_is_next = False
             return [self._long.popleft()]
         self._long_is_next = True
-        return [self._short.popleft() for _ in range(min(REQUESTS_PER_TRANSACTION, len(self._short)))]
+        return [
+            self._short.popleft() for _ in range(min(REQUESTS_PER_TRANSACTION, len(self._short)))
+        ]
 
     def _work(self, group: list[_Job]) -> None:
         agents = [job.agents for job in group if job.agents is not None]
@@ -449,7 +457,9 @@ class RoundWorker:
                     raise
                 problem = explain_failure(refused)
                 place = {"entry": len(bulk.results), "agent": request.agent}
-                raise Problem(problem.status_code, problem.detail, **problem.more, **place) from refused
+                raise Problem(
+                    problem.status_code, problem.detail, **problem.more, **place
+                ) from refused
             seconds = thread_time() - start
         bulk.seconds += seconds
         budget = self._limits.budget

@@ -144,7 +144,9 @@ class L2Ball(_Ball):
         most = float(np.linalg.norm(objective.bound_slope(center, self.radius))) / self.radius
 
         def excess(bend: float) -> float:
-            return self.radius - float(np.linalg.norm(objective.respond(-bend * center, bend) - center))
+            return self.radius - float(
+                np.linalg.norm(objective.respond(-bend * center, bend) - center)
+            )
 
         bend = find_root(excess, 0.0, most)
         return self.nearest(objective.respond(-bend * center, bend))
@@ -156,7 +158,10 @@ class L2Ball(_Ball):
             kinks = np.concatenate((z / a, z / b))
         kinks = np.sort(kinks[(kinks > 0.0) & (kinks < most)])
         paths = np.clip(z, kinks[:, None] * a, kinks[:, None] * b)
-        if np.linalg.norm(z) >= (1.0 - ON_BOUNDARY) * self.radius and (paths == z).all(axis=1).any():
+        if (
+            np.linalg.norm(z) >= (1.0 - ON_BOUNDARY) * self.radius
+            and (paths == z).all(axis=1).any()
+        ):
             return x
         outside = np.linalg.norm(paths, axis=1) >= self.radius
         last = int(np.argmax(outside)) if outside.any() else len(kinks)
@@ -281,7 +286,9 @@ class L1Ball(_Ball):
             start = z[i]
             if away != 0.0 and inward < 0.0:
                 pieces.append((inward, i, side, abs(away)))
-            elif away != 0.0:  # Coming back to the centre pays, and perhaps going on to the other side.
+            elif (
+                away != 0.0
+            ):  # Coming back to the centre pays, and perhaps going on to the other side.
                 side = -side
                 outward = -inward
                 start = v[i]
@@ -340,7 +347,11 @@ class L1Ball(_Ball):
         return _L1BallInBox(self.dim, self.radius, self.center, low, high)
 
     def margin(self, y: Array) -> Array:
-        return self._beyond(y) if self.dim == 1 else vertex_margin(np.abs(self._from_center(y)), self.radius)
+        return (
+            self._beyond(y)
+            if self.dim == 1
+            else vertex_margin(np.abs(self._from_center(y)), self.radius)
+        )
 
 
 class _L1BallInBox(L1Ball):
@@ -353,7 +364,9 @@ class _L1BallInBox(L1Ball):
     settle = L1Ball.settle
     cut = L1Ball.cut
 
-    def __init__(self, dim: int, radius: float, center: Array | None, low: Array, high: Array) -> None:
+    def __init__(
+        self, dim: int, radius: float, center: Array | None, low: Array, high: Array
+    ) -> None:
         super().__init__(dim, radius, center)
         self._keep(low=low, high=high)
 
@@ -369,7 +382,9 @@ class _L1BallInBox(L1Ball):
             return x
         far = y[outside]
         side, nearest, farthest = self._look(x[outside])
-        x[outside] = center + side * capped_part(side * (far - center), self.radius, nearest, farthest)
+        x[outside] = center + side * capped_part(
+            side * (far - center), self.radius, nearest, farthest
+        )
         return x
 
     def lowest(self, g: Array) -> Array:
@@ -468,7 +483,9 @@ class Box(ConvexSet):
 
     def margin(self, y: Array) -> Array:
         beyond = np.maximum(self.lower - y, y - self.upper)
-        beyond = np.where(self.lower == self.upper, np.inf, beyond)  # A coordinate without room cannot move.
+        beyond = np.where(
+            self.lower == self.upper, np.inf, beyond
+        )  # A coordinate without room cannot move.
         return np.where((beyond >= 0.0).all(axis=-1), beyond.min(axis=-1), 0.0)
 
     def check_whole(self) -> None:
@@ -476,7 +493,9 @@ class Box(ConvexSet):
             raise InvalidInput(f"{self!r} has a side without an integer. Widen the box.")
 
     def nearest_whole(self, x: Array) -> Array:
-        return np.clip(np.rint(x), np.ceil(self.lower), np.floor(self.upper)) + 0.0  # no negative zero
+        return (
+            np.clip(np.rint(x), np.ceil(self.lower), np.floor(self.upper)) + 0.0
+        )  # no negative zero
 
     def count_units(self, gap: Array) -> int:
         return round(float(np.abs(gap).sum()))

@@ -351,7 +351,9 @@ class ConvexSet(Config, ABC):
         radius = positive(delta, "delta")
         inside = self.erode(radius)
         if inside is None:
-            raise InvalidInput(f"No ball of radius {delta} fits into {self!r}. Use a smaller delta.")
+            raise InvalidInput(
+                f"No ball of radius {delta} fits into {self!r}. Use a smaller delta."
+            )
         return inside
 
     def check_whole(self) -> None:
@@ -581,7 +583,9 @@ class ConvexSet(Config, ABC):
             return self.start
         x = vector(point, "start", self.dim)
         if not self.contains(x):
-            raise InvalidInput(f"start must be in {self!r}, got {x.tolist()}. Project it onto the set first.")
+            raise InvalidInput(
+                f"start must be in {self!r}, got {x.tolist()}. Project it onto the set first."
+            )
         return freeze(x)
 
     def _shown(self, arguments: str) -> str:
@@ -592,20 +596,28 @@ class ConvexSet(Config, ABC):
             picture = self._picture()
         except ImportError:  # The projection may need an extra that is not installed.
             return arguments + parts.paragraphs([f"{facts}."])
-        return parts.row(arguments, picture) + parts.paragraphs([f"{facts}, start {start}."], "faint")
+        return parts.row(arguments, picture) + parts.paragraphs(
+            [f"{facts}, start {start}."], "faint"
+        )
 
     def _picture(self) -> str:
         """Draw the set in the plane, with its start."""
-        return draw_outline(outline(self, OUTLINE_DIRECTIONS), self.start) if self.dim == 2 else ""
+        return (
+            draw_outline(outline(self, OUTLINE_DIRECTIONS), self.start) if self.dim == 2 else ""
+        )
 
 
 def outline(domain: ConvexSet, turns: int = 720) -> Array:
     """Points around the boundary of a set in the plane, its vertices among them: a circle about the set, projected."""
     angle = np.linspace(0.0, 2.0 * np.pi, turns, endpoint=False)
-    return domain.project(domain.start + 2.0 * domain.scale * np.column_stack((np.cos(angle), np.sin(angle))))
+    return domain.project(
+        domain.start + 2.0 * domain.scale * np.column_stack((np.cos(angle), np.sin(angle)))
+    )
 
 
 def check_bounded(domain: ConvexSet) -> None:
     """Reject a set without bounds, where something is tuned to its size or may go to its far end."""
     if not domain.bounded:
-        raise InvalidInput(f"domain must be bounded, got {domain!r}. Use L2Ball(...) or contrib.CoinBetting.")
+        raise InvalidInput(
+            f"domain must be bounded, got {domain!r}. Use L2Ball(...) or contrib.CoinBetting."
+        )

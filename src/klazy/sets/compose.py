@@ -101,7 +101,9 @@ class Product(ConvexSet):
         return np.concatenate([s.along(part) for s, part in self._by_set(v)], axis=-1)
 
     def tangent(self, x: Array, v: Array) -> Array:
-        return np.concatenate([s.tangent(x[..., part], v[..., part]) for s, part in self._parts], axis=-1)
+        return np.concatenate(
+            [s.tangent(x[..., part], v[..., part]) for s, part in self._parts], axis=-1
+        )
 
     def settle(self, objective: Separable) -> Array | None:
         parts = _all_known([s.settle(objective.select(part)) for s, part in self._parts])
@@ -147,8 +149,13 @@ class Product(ConvexSet):
         parts = [leaf.parameters() for leaf in leaves]
         ends = np.cumsum([leaf.dim for leaf in leaves])
         at = 1 + 4 * len(leaves) + np.cumsum([0, *(p.size for p in parts[:-1])])
-        table = [[leaf.code, end - leaf.dim, end, a] for leaf, end, a in zip(leaves, ends, at, strict=True)]
-        return np.concatenate([[len(leaves)], np.ravel(np.array(table, dtype=np.float64)), *parts])
+        table = [
+            [leaf.code, end - leaf.dim, end, a]
+            for leaf, end, a in zip(leaves, ends, at, strict=True)
+        ]
+        return np.concatenate(
+            [[len(leaves)], np.ravel(np.array(table, dtype=np.float64)), *parts]
+        )
 
 
 class Intersection(ConvexSet):
@@ -191,7 +198,9 @@ class Intersection(ConvexSet):
     budget: int
     cheap_lowest: bool = False
 
-    def __init__(self, sets: Sequence[ConvexSet], tol: float = 1e-12, budget: int = 20_000) -> None:
+    def __init__(
+        self, sets: Sequence[ConvexSet], tol: float = 1e-12, budget: int = 20_000
+    ) -> None:
         sets = _check_members(sets)
         dims = sorted({s.dim for s in sets})
         if len(dims) > 1:
@@ -333,7 +342,9 @@ class Intersection(ConvexSet):
         smallest = min(others, key=lambda s: s.diameter)
         size = smallest.scale
         sides = self._find_sides(y)
-        x = self._solve_on_sides(sides, size, lambda spaces: project_onto(spaces, y, smallest.start, size))
+        x = self._solve_on_sides(
+            sides, size, lambda spaces: project_onto(spaces, y, smallest.start, size)
+        )
         if x is None:
             raise ArithmeticError("The sets of the intersection have no common point.")
         # The solver's tolerance is absolute, that of a set is relative to each of its numbers.

@@ -15,7 +15,9 @@ INFINITE = 1e30  # what daqp takes for infinity
 EQUATION = 5  # daqp's code of an equation
 FAR = 1e8  # In sizes of the set: for points farther away rounding hides which point of the set is nearest.
 TIGHT = 1e-13  # the solver's tolerance, in sizes of the set
-AIM = 1e-14  # how far inside a ball a search aims, so that rounding does not put its point outside
+AIM = (
+    1e-14  # how far inside a ball a search aims, so that rounding does not put its point outside
+)
 SEARCH_STEPS = 200  # steps of a search; halving alone needs about 60
 
 
@@ -40,7 +42,9 @@ def stand_side_by_side(parts: list[HalfSpaces]) -> HalfSpaces:
     """Join the half-spaces of the sets of a product, which have coordinates of their own."""
     from scipy.linalg import block_diag
 
-    joined = [np.concatenate(columns) for columns in zip(*(part[1:] for part in parts), strict=True)]
+    joined = [
+        np.concatenate(columns) for columns in zip(*(part[1:] for part in parts), strict=True)
+    ]
     A: Any = block_diag(*(part.A for part in parts))
     return HalfSpaces(A, *joined)
 
@@ -55,7 +59,9 @@ def bound_by(low: Array, high: Array) -> HalfSpaces:
 def sum_to(total: float, d: int) -> HalfSpaces:
     """Return the half-spaces of points whose coordinates sum to ``total``."""
     root = d**0.5
-    return HalfSpaces(np.full((1, d), 1.0 / root), np.array([total / root]), np.ones(1, dtype=bool))
+    return HalfSpaces(
+        np.full((1, d), 1.0 / root), np.array([total / root]), np.ones(1, dtype=bool)
+    )
 
 
 def project_onto(spaces: HalfSpaces, y: Array, middle: Array, size: float) -> Array | None:
@@ -94,7 +100,9 @@ def _solve_quadratic(H: Array, slope: Array, spaces: HalfSpaces, bounds: int = 0
     is_equal = np.concatenate((np.zeros(bounds, dtype=bool), spaces.equal))
     sense = np.where(is_equal, EQUATION, 0).astype(np.int32)
     # A negative eps_prox has daqp regularise a singular H by itself, and correct for it.
-    x, _, status, _ = solve(H, slope, spaces.A, upper, lower, sense, primal_tol=TIGHT, eps_prox=-1.0)
+    x, _, status, _ = solve(
+        H, slope, spaces.A, upper, lower, sense, primal_tol=TIGHT, eps_prox=-1.0
+    )
     return x if status >= 1 else None
 
 
@@ -110,14 +118,18 @@ def balance_on(spaces: HalfSpaces, objective: Separable, size: float) -> Array |
     prices = np.concatenate((slope + objective.rise, objective.fall - slope)) / scale
     signs = np.hstack((np.eye(d), -np.eye(d)))
     steps = HalfSpaces(spaces.A @ signs, (spaces.b - spaces.A @ x) / size, spaces.equal)
-    found = _solve_quadratic(objective.curvature * size / scale * (signs.T @ signs), prices, steps, 2 * d)
+    found = _solve_quadratic(
+        objective.curvature * size / scale * (signs.T @ signs), prices, steps, 2 * d
+    )
     if found is None:
         return None
     step = signs @ found
     return x + size * np.where(np.abs(step) > TIGHT, step, 0.0)
 
 
-def project_into_ball(project: Callable[[Array], Array], y: Array, center: Array, radius: float) -> Array:
+def project_into_ball(
+    project: Callable[[Array], Array], y: Array, center: Array, radius: float
+) -> Array:
     r"""Project ``y`` onto the part of another set that is in a ball; ``project`` projects onto the other set.
 
     A multiplier of the ball's constraint pulls y towards its centre c. So the point is
@@ -141,7 +153,10 @@ def project_into_ball(project: Callable[[Array], Array], y: Array, center: Array
 
 
 def settle_in_ball(
-    settle: Callable[[Separable], Array | None], objective: Separable, center: Array, radius: float
+    settle: Callable[[Separable], Array | None],
+    objective: Separable,
+    center: Array,
+    radius: float,
 ) -> Array | None:
     r"""Find the minimisers in a ball and another set, on which ``settle`` finds them; None if it does not know them.
 

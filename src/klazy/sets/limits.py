@@ -65,7 +65,9 @@ class LimitedSet:
             self._parts.append(_read_leaf(leaf, part))
 
     @classmethod
-    def check(cls, limits: Any, domain: ConvexSet, T: int, first: int = 1, name: str = "limits") -> Self:
+    def check(
+        cls, limits: Any, domain: ConvexSet, T: int, first: int = 1, name: str = "limits"
+    ) -> Self:
         """Check limits ``(lower, upper)``, each a number, one per coordinate, one row per round, or None for no limit.
 
         Whether each round has a point is found out when its set is first needed, or by :meth:`check_rounds`.
@@ -94,8 +96,12 @@ class LimitedSet:
             if code != codes.BOX:
                 least = low[:, part].sum(axis=1)
                 most = high[:, part].sum(axis=1)
-                size = np.maximum(np.abs(low[:, part]).sum(axis=1), np.abs(high[:, part]).sum(axis=1))
-                self._reject_total(least - ROUNDING * size > total, "lower", least, "above", total)
+                size = np.maximum(
+                    np.abs(low[:, part]).sum(axis=1), np.abs(high[:, part]).sum(axis=1)
+                )
+                self._reject_total(
+                    least - ROUNDING * size > total, "lower", least, "above", total
+                )
                 self._reject_total(most + ROUNDING * size < total, "upper", most, "below", total)
                 sums = np.clip(total, least, most)
             totals.append(sums)
@@ -125,7 +131,9 @@ class LimitedSet:
                 f"{low[t, i]:g} and at most {high[t, i]:g}."
             )
 
-    def _reject_total(self, is_empty: Any, side: str, sums: Array, than: str, total: float) -> None:
+    def _reject_total(
+        self, is_empty: Any, side: str, sums: Array, than: str, total: float
+    ) -> None:
         if is_empty.any():
             t = int(is_empty.argmax())
             raise InvalidInput(
@@ -158,7 +166,9 @@ class LimitedSet:
     def to_integers(self) -> LimitedSet:
         """Round the limits so that those that are left have integers at both ends."""
         low = np.ceil(self.lower)
-        return LimitedSet(self.domain, low, np.floor(self.upper), int(self.rounds[0])).check_rounds()
+        return LimitedSet(
+            self.domain, low, np.floor(self.upper), int(self.rounds[0])
+        ).check_rounds()
 
     def find_outside(self, points: Array) -> np.ndarray:
         """Return the indices of the rounds whose points are outside the limits."""

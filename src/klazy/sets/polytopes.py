@@ -83,7 +83,9 @@ class Polytope(ConvexSet):
     def _linear_programme(self, g: Array) -> Any:
         A, b = self._unit_rows
         size = self._size
-        found = solve_linear(g, A_ub=A, b_ub=b / size, bounds=(None, None), options=SOLVER_TOLERANCES)
+        found = solve_linear(
+            g, A_ub=A, b_ub=b / size, bounds=(None, None), options=SOLVER_TOLERANCES
+        )
         if found.success:
             found.x = size * found.x
         return found
@@ -93,7 +95,9 @@ class Polytope(ConvexSet):
         A, b = self._unit_rows
         if not len(b):
             return False
-        cancels = solve_linear(np.zeros(len(b)), A_eq=A.T, b_eq=np.zeros(self.dim), bounds=(1.0, None))
+        cancels = solve_linear(
+            np.zeros(len(b)), A_eq=A.T, b_eq=np.zeros(self.dim), bounds=(1.0, None)
+        )
         return np.linalg.matrix_rank(A) == self.dim and cancels.success
 
     @cached_property
@@ -189,7 +193,10 @@ def _list_vertices(A: Array, b: Array) -> Array | None:
     # Find the centre of the largest ball inside, which must have a radius.
     radius = np.column_stack((A, np.linalg.norm(A, axis=1)))
     inside = solve_linear(
-        np.append(np.zeros(d), -1.0), A_ub=radius, b_ub=b, bounds=[(None, None)] * d + [(0.0, None)]
+        np.append(np.zeros(d), -1.0),
+        A_ub=radius,
+        b_ub=b,
+        bounds=[(None, None)] * d + [(0.0, None)],
     )
     if not inside.success or inside.x[-1] <= SAME_VERTEX * max(1.0, float(np.abs(b).max())):
         return None

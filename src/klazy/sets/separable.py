@@ -51,7 +51,12 @@ class Separable:
             yield self._index(i, curvature)
 
     def _index(self, key: Any, curvature: float | Array) -> Separable:
-        parts = {"x": self.x[key], "g": self.g[key], "rise": self.rise[key], "fall": self.fall[key]}
+        parts = {
+            "x": self.x[key],
+            "g": self.g[key],
+            "rise": self.rise[key],
+            "fall": self.fall[key],
+        }
         return replace(self, curvature=curvature, **parts)
 
     def respond(self, tilt: Array | float = 0.0, bend: float = 0.0) -> Array:
@@ -114,7 +119,9 @@ def _find_tilt(
     objective: Separable, total: float, low: Array, high: Array, respond: Callable[[Array], Array]
 ) -> Array:
     """Find the multiplier of the total: what points sum to falls with it, and is linear between the kinks of coordinates."""
-    slope = np.stack([objective.g + objective.curvature * end for end in (low, objective.x, high)])
+    slope = np.stack(
+        [objective.g + objective.curvature * end for end in (low, objective.x, high)]
+    )
     kinks = np.concatenate((*(objective.fall - slope), *(-objective.rise - slope)), axis=-1)
     kinks.sort(axis=-1)
     left = np.zeros((*kinks.shape[:-1], 1), dtype=np.intp)

@@ -58,7 +58,9 @@ class _Shares(ConvexSet):
 
     def along(self, v: Array) -> Array:
         inside = self._free * v
-        return inside - self._free * (inside.sum(axis=-1, keepdims=True) / max(1.0, self._free.sum()))
+        return inside - self._free * (
+            inside.sum(axis=-1, keepdims=True) / max(1.0, self._free.sum())
+        )
 
     def erode(self, delta: float) -> ConvexSet | None:
         low, high = self._bounds
@@ -109,7 +111,9 @@ class _Shares(ConvexSet):
         return round_to_total(x, round(self.total))
 
     def count_units(self, gap: Array) -> int:
-        return round(float(np.abs(gap).sum())) // 2  # Each unit leaves one coordinate and enters another.
+        return (
+            round(float(np.abs(gap).sum())) // 2
+        )  # Each unit leaves one coordinate and enters another.
 
     def take_units(self, gap: Array, m: int) -> Array:
         entering = share_units(np.maximum(gap, 0.0), m)
@@ -119,7 +123,9 @@ class _Shares(ConvexSet):
     def check_whole(self) -> None:
         sizes = np.concatenate(([self.total], *self._bounds))
         if not np.array_equal(sizes, np.trunc(sizes)):
-            raise InvalidInput(f"Total, caps and floors must be integers, got {self!r}. Use smaller units.")
+            raise InvalidInput(
+                f"Total, caps and floors must be integers, got {self!r}. Use smaller units."
+            )
 
 
 class Simplex(_Shares):
@@ -224,7 +230,9 @@ class CappedSimplex(_Shares):
     floor: float | Array
     code: ClassVar[int | None] = codes.CAPPED_SIMPLEX
 
-    def __init__(self, dim: int, total: float = 1.0, cap: ArrayLike = 1.0, floor: ArrayLike = 0.0) -> None:
+    def __init__(
+        self, dim: int, total: float = 1.0, cap: ArrayLike = 1.0, floor: ArrayLike = 0.0
+    ) -> None:
         dim = size(dim, "dim")
         low = coordinates(floor, "floor", dim)
         high = coordinates(cap, "cap", dim)
@@ -232,7 +240,9 @@ class CappedSimplex(_Shares):
         if (low > high).any():
             i = int(np.argmax(low > high))
             raise InvalidInput(f"floor[{i}] must be at most cap[{i}], {high[i]}, got {low[i]}.")
-        rounding = 1e-12 * max(np.abs(low).sum(), np.abs(high).sum())  # Caps may share a total evenly.
+        rounding = 1e-12 * max(
+            np.abs(low).sum(), np.abs(high).sum()
+        )  # Caps may share a total evenly.
         if not low.sum() - rounding <= total <= high.sum() + rounding:
             limits = f"the floors' sum {low.sum()} and the caps' sum {high.sum()}"
             raise InvalidInput(f"total must be between {limits}, got {total}.")
@@ -288,7 +298,9 @@ class CappedSimplex(_Shares):
 
     def farthest(self, center: Array) -> float:
         low, high = self._bounds
-        chords = low + high - 2.0 * center  # slope of the chord over (x_i - c_i)^2 on [floor_i, cap_i]
+        chords = (
+            low + high - 2.0 * center
+        )  # slope of the chord over (x_i - c_i)^2 on [floor_i, cap_i]
         square = (low - center) @ (low - center) + chords @ (self.lowest(-chords) - low)
         return float(np.sqrt(max(0.0, square)))
 

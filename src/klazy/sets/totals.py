@@ -12,7 +12,9 @@ from klazy.base.checks import Array
 
 EPS = float(np.finfo(np.float64).eps)
 SEARCH_TURNS = 200  # Most steps of a search in a bracket; every coordinate adds four.
-SMALLEST_REST = 1e-300  # the total of the coordinates between their bounds, where rounding leaves nothing
+SMALLEST_REST = (
+    1e-300  # the total of the coordinates between their bounds, where rounding leaves nothing
+)
 
 
 def simplex_part(v: Array, total: float) -> Array:
@@ -122,7 +124,9 @@ def _nearest_kink(v: Array, floor: Array, cap: Array, low: Array, high: Array) -
     kinks = np.concatenate((v - floor, v - cap), axis=-1)
     rounding = EPS * np.abs(kinks)
     places = np.concatenate((kinks - rounding, kinks + rounding), axis=-1)
-    distance = np.where((low < places) & (places < high), np.abs(places - 0.5 * (low + high)), np.inf)
+    distance = np.where(
+        (low < places) & (places < high), np.abs(places - 0.5 * (low + high)), np.inf
+    )
     closest = distance.argmin(axis=-1)[..., None]
     found = np.take_along_axis(distance, closest, axis=-1) < np.inf
     return np.where(found, np.take_along_axis(places, closest, axis=-1), np.inf)

@@ -6,7 +6,15 @@ for contenders over many games, replays.py for replays. style.py has the code th
 
 from typing import TYPE_CHECKING
 
-from klazy.show.charts import Heat, Lines, draw_bars, draw_curves, draw_heat, draw_lines, draw_panels
+from klazy.show.charts import (
+    Heat,
+    Lines,
+    draw_bars,
+    draw_curves,
+    draw_heat,
+    draw_lines,
+    draw_panels,
+)
 from klazy.show.plane import draw_greedy_and_lazy, draw_snapshots, draw_step
 from klazy.show.ranks import draw_matrix, draw_pareto, draw_ranks, draw_ratios
 from klazy.show.replays import draw_cumulative, draw_periods, draw_prices, draw_shares

@@ -82,7 +82,9 @@ class Lines(NamedTuple):
     marked: dict[str, tuple[float, float]]
 
 
-def draw_curves(running: dict[str, Array], ylabel: str, comparator: Array | None = None) -> "Figure":
+def draw_curves(
+    running: dict[str, Array], ylabel: str, comparator: Array | None = None
+) -> "Figure":
     """Draw a running sum for every learner over the rounds; of a long run at most 400 rounds are drawn, the last always.
 
     Parameters
@@ -164,7 +166,9 @@ def draw_lines(
     >>> draw_lines(np.arange(1.0, 4.0), {"GD": np.ones(3)}, "k", "cost", log="x").axes[0].get_xscale()
     'log'
     """
-    return draw_panels({"": Lines(x, lines, bands or {}, levels or {}, marked or {})}, xlabel, ylabel, log)
+    return draw_panels(
+        {"": Lines(x, lines, bands or {}, levels or {}, marked or {})}, xlabel, ylabel, log
+    )
 
 
 def draw_panels(parts: dict[str, Lines], xlabel: str, ylabel: str, log: str = "") -> "Figure":
@@ -193,7 +197,9 @@ def draw_panels(parts: dict[str, Lines], xlabel: str, ylabel: str, log: str = ""
     2
     """
     figure, grid = make_tiles(len(parts), 2.4)
-    labels = chain(*(chain(part.lines, part.bands, part.levels, part.marked) for part in parts.values()))
+    labels = chain(
+        *(chain(part.lines, part.bands, part.levels, part.marked) for part in parts.values())
+    )
     looks = choose_looks(labels)
     for ax, (title, part) in zip(grid, parts.items(), strict=True):
         _draw_panel(ax, part, looks, log)
@@ -235,7 +241,10 @@ def _choose_spots(x: NDArray[Any], y: Array, line: int, lines: int) -> list[int]
     there = np.flatnonzero(np.isfinite(x) & np.isfinite(y))
     if len(there) <= MARKS:
         return there.tolist()
-    places = x[there[0]] + (x[there[-1]] - x[there[0]]) * (np.arange(MARKS) + (line + 0.5) / lines) / MARKS
+    places = (
+        x[there[0]]
+        + (x[there[-1]] - x[there[0]]) * (np.arange(MARKS) + (line + 0.5) / lines) / MARKS
+    )
     return np.unique(there[np.searchsorted(x[there], places).clip(max=len(there) - 1)]).tolist()
 
 
@@ -276,12 +285,21 @@ def _draw_marked(ax: "Axes", part: Lines, looks: Looks) -> None:
     text = {"textcoords": "offset points", "ha": "center", "va": "center", "bbox": VEIL}
     for (label, point), here in zip(part.marked.items(), list(taken), strict=True):
         name = "_nolegend_" if label in part.lines else label
-        ax.plot(*np.transpose([point]), linestyle="none", label=name, zorder=5.0, **looks[label], **mark)
+        ax.plot(
+            *np.transpose([point]),
+            linestyle="none",
+            label=name,
+            zorder=5.0,
+            **looks[label],
+            **mark,
+        )
         gaps = np.abs(here + NUMBER_SIDES[:, None] - np.array(taken)) / NUMBER_SIZE
         free = NUMBER_SIDES[gaps.max(axis=2).min(axis=1) >= 1.0]
         if len(free):
             taken.append(here + free[0])
-            ax.annotate(f"{point[0]:.4g}", point, tuple(free[0]), fontsize=6.5, zorder=6.0, **text)
+            ax.annotate(
+                f"{point[0]:.4g}", point, tuple(free[0]), fontsize=6.5, zorder=6.0, **text
+            )
 
 
 def draw_bars(
@@ -335,13 +353,17 @@ def draw_bars(
         if known.any():
             # A value may lie outside its interval, so these are drawn from end to end.
             style = {"fmt": "none", "ecolor": "black", "elinewidth": 0.8, "capsize": 1.5}
-            ax.errorbar(places[known], ((low + high) / 2.0)[known], ((high - low) / 2.0)[known], **style)
+            ax.errorbar(
+                places[known], ((low + high) / 2.0)[known], ((high - low) / 2.0)[known], **style
+            )
         if len(heights) <= WRITTEN:
             _write_values(ax, bars, 90.0 if len(heights) > UPRIGHT else 0.0)
     # Room for the numbers.
     ax.margins(y=0.2 if UPRIGHT < len(heights) <= WRITTEN else 0.12)
     width = max(7, LABEL_LETTERS // max(1, len(groups)))
-    ax.set_xticks(range(len(groups)), [fill(group, width, break_long_words=False) for group in groups])
+    ax.set_xticks(
+        range(len(groups)), [fill(group, width, break_long_words=False) for group in groups]
+    )
     draw_frame(ax, ylabel=ylabel)
     ax.grid(visible=False, axis="x")
     ax.axhline(0.0, color="black", linewidth=0.6)
@@ -357,9 +379,13 @@ def _write_values(ax: "Axes", bars: Sequence[tuple[float, ...]], angle: float) -
         text = f"{value:,.0f}" if abs(value) >= 1000.0 else f"{value + 0.0:.3g}"
         text = text.replace("-", "\N{MINUS SIGN}")
         if value >= 0.0:
-            ax.annotate(text, (place, max(value, high)), (0.0, 1.5), ha="center", va="bottom", **style)
+            ax.annotate(
+                text, (place, max(value, high)), (0.0, 1.5), ha="center", va="bottom", **style
+            )
         else:
-            ax.annotate(text, (place, min(value, low)), (0.0, -1.5), ha="center", va="top", **style)
+            ax.annotate(
+                text, (place, min(value, low)), (0.0, -1.5), ha="center", va="top", **style
+            )
 
 
 class Heat(NamedTuple):

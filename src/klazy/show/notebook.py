@@ -22,4 +22,7 @@ class Figure(PlainFigure):
         file = io.BytesIO()
         self.savefig(file, format="png")
         width, height = self.get_size_inches()
-        return file.getvalue(), {"width": round(BROWSER_DPI * width), "height": round(BROWSER_DPI * height)}
+        return file.getvalue(), {
+            "width": round(BROWSER_DPI * width),
+            "height": round(BROWSER_DPI * height),
+        }

@@ -53,7 +53,9 @@ def draw_snapshots(outline: Array, points: dict[str, Array]) -> "Figure":
     Figure
         A matplotlib figure.
     """
-    window = _choose_window(np.vstack(list(points.values())), float(np.ptp(outline, axis=0).max()) or 1.0)
+    window = _choose_window(
+        np.vstack(list(points.values())), float(np.ptp(outline, axis=0).max()) or 1.0
+    )
     figure, ax, inch = _make_view(window, 0.45, 5)
     looks = choose_looks(points)
     ax.fill(*outline.T, **PALE)
@@ -106,12 +108,16 @@ def draw_step(
     if len(cone):
         far = following + 2.0 * np.ptp(window, axis=0).sum() * cone
         name = "normal cone at $x_{t+1}$"
-        ax.fill(*np.vstack((following, far)).T, color=ORANGE, alpha=0.3, linewidth=0.0, label=name)
+        ax.fill(
+            *np.vstack((following, far)).T, color=ORANGE, alpha=0.3, linewidth=0.0, label=name
+        )
         ax.plot(*np.vstack((far[0], following, far[-1])).T, color=ORANGE, linewidth=1.2)
         lines = np.vstack((lines, far[0], following, far[-1]))
     _draw_arrows(ax, path[:-1], SKY, 0.012, r"$-g_s/\sigma_t$, $s<t$", inch)
     _draw_arrows(ax, path[-2:], BLUE, 0.02, r"$-g_t/\sigma_t$", inch)
-    ax.plot(*np.vstack((path[-1], following)).T, ":", color="black", linewidth=0.9, label="projection")
+    ax.plot(
+        *np.vstack((path[-1], following)).T, ":", color="black", linewidth=0.9, label="projection"
+    )
     busy = np.vstack((outline, *np.linspace(lines[:-1], lines[1:], 100)))
     named = {r"x_\tau": path[0], "x_t": x, "x_{t+1}": following, "y_{t+1}": path[-1]}
     _write_names(ax, named, busy, window, inch)
@@ -122,7 +128,10 @@ def draw_step(
 
 
 def draw_greedy_and_lazy(
-    outlines: dict[str, Array], greedy: dict[str, Array], lazy: dict[str, Array], cones: dict[str, Array]
+    outlines: dict[str, Array],
+    greedy: dict[str, Array],
+    lazy: dict[str, Array],
+    cones: dict[str, Array],
 ) -> "Figure":
     r"""Draw two gradients in a row on one or more sets, a panel each: greedy and lazy part at the second.
 
@@ -167,8 +176,13 @@ def _draw_two_steps(ax: "Axes", outline: Array, greedy: Array, lazy: Array, cone
         edges = np.vstack((far[0], greedy[2], far[-1]))
         ax.plot(*edges.T, color=GREEN, linewidth=0.9, label="normal cone at $x_2$")
     _draw_arrows(ax, greedy[:2], GREY, 0.018, r"$-g_1/\sigma$", inch)
-    for path, tail, colour, label in ((greedy, greedy[2], BLUE, "greedy"), (lazy, lazy[1], ORANGE, "lazy")):
-        _draw_arrows(ax, np.vstack((tail, path[3])), colour, 0.018, rf"$-g_2/\sigma$, {label}", inch)
+    for path, tail, colour, label in (
+        (greedy, greedy[2], BLUE, "greedy"),
+        (lazy, lazy[1], ORANGE, "lazy"),
+    ):
+        _draw_arrows(
+            ax, np.vstack((tail, path[3])), colour, 0.018, rf"$-g_2/\sigma$, {label}", inch
+        )
         ax.plot(*path[3:].T, ":", color=colour, linewidth=1.0)
         ax.plot(*path[[2, 4]].T, color=colour, linewidth=3.0, alpha=0.6, label=f"{label} moved")
     ax.plot(*greedy[1:3].T, ":", color=GREY, linewidth=1.0, label="projection")
@@ -210,17 +224,32 @@ def _set_window(ax: "Axes", window: Array, ticks: int) -> None:
     ax.locator_params(nbins=ticks)
 
 
-def _draw_arrows(ax: "Axes", path: Array, colour: str, width: float, label: str, inch: float) -> None:
+def _draw_arrows(
+    ax: "Axes", path: Array, colour: str, width: float, label: str, inch: float
+) -> None:
     steps = np.diff(path, axis=0)
     if steps.any():
         longest = float(np.linalg.norm(steps, axis=1).max())
         # Short arrows would be all head.
         width = min(width, 0.1 * longest / inch)
-        ax.quiver(*path[:-1].T, *steps.T, color=colour, width=width, headwidth=4.0, label=label, **TO_SCALE)
+        ax.quiver(
+            *path[:-1].T,
+            *steps.T,
+            color=colour,
+            width=width,
+            headwidth=4.0,
+            label=label,
+            **TO_SCALE,
+        )
 
 
 def _write_names(
-    ax: "Axes", named: dict[str, Array], busy: Array, window: Array, inch: float, width: float = 0.13
+    ax: "Axes",
+    named: dict[str, Array],
+    busy: Array,
+    window: Array,
+    inch: float,
+    width: float = 0.13,
 ) -> None:
     """Draw a dot for each point, and its name where least is drawn already; points that coincide share both.
 

@@ -105,7 +105,9 @@ def draw_ranks(ranks: dict[str, float], difference: float) -> "Figure":
         height = -0.35 - 0.45 * level
         ax.plot([first - 0.04, last + 0.04], [height, height], **thick)
     ax.plot([low, low + difference], [1.5, 1.5], **thick)
-    ax.text(low + difference, 1.5, f"  critical difference {difference:.2f}", va="center", fontsize=7)
+    ax.text(
+        low + difference, 1.5, f"  critical difference {difference:.2f}", va="center", fontsize=7
+    )
     room = 0.42 * (high - low)
     ax.set(xlim=(low - room, high + room), ylim=(-(below + 0.9 * half + 0.4), 2.1))
     ax.set_axis_off()
@@ -123,7 +125,9 @@ def _list_cliques(ranks: list[float], difference: float) -> list[tuple[float, fl
     return found
 
 
-def draw_matrix(values: Array, columns: Sequence[str], groups: Sequence[str], label: str) -> "Figure":
+def draw_matrix(
+    values: Array, columns: Sequence[str], groups: Sequence[str], label: str
+) -> "Figure":
     """Draw ratios as colours, blue below one and red above; neighbours of one group share a name.
 
     Parameters
@@ -146,9 +150,13 @@ def draw_matrix(values: Array, columns: Sequence[str], groups: Sequence[str], la
     height = max(2.6, min(9.0, 0.025 * len(groups)), 0.9 + 0.8 * NAME_HEIGHT * len(starts))
     figure, ax = make_axes(height, WIDE)
     colours = {"cmap": "RdBu_r", "vmin": -DARKEST, "vmax": DARKEST}
-    mesh = ax.pcolormesh(np.log2(values).clip(-DARKEST, DARKEST), rasterized=values.size > 2000, **colours)
+    mesh = ax.pcolormesh(
+        np.log2(values).clip(-DARKEST, DARKEST), rasterized=values.size > 2000, **colours
+    )
     ends = [*starts[1:], len(groups)]
-    ax.set_yticks([(a + b) / 2.0 for a, b in zip(starts, ends, strict=True)], [groups[at] for at in starts])
+    ax.set_yticks(
+        [(a + b) / 2.0 for a, b in zip(starts, ends, strict=True)], [groups[at] for at in starts]
+    )
     for start in starts[1:]:
         ax.axhline(start, color="black", linewidth=0.4)
     ax.set_xticks(np.arange(len(columns)) + 0.5, columns, rotation=45.0, ha="right")
@@ -215,10 +223,14 @@ def draw_pareto(
         ax.plot(*optimum, "*", color="black", markersize=9.0, label=OPTIMUM)
     _draw_level(ax, least)
     if len(near) < len(cost):
-        ax.set_title(f"farther away: {', '.join(name for name in cost if name not in near)}", fontsize=7)
+        ax.set_title(
+            f"farther away: {', '.join(name for name in cost if name not in near)}", fontsize=7
+        )
     draw_frame(ax, "switching cost", "operating cost")
     columns = -(-len(near) // LEGEND_ROWS)
-    ax.legend(fontsize=7, frameon=False, loc="upper left", bbox_to_anchor=(1.02, 1.03), ncols=columns)
+    ax.legend(
+        fontsize=7, frameon=False, loc="upper left", bbox_to_anchor=(1.02, 1.03), ncols=columns
+    )
     return figure
 
 

@@ -32,7 +32,13 @@ LINE_STYLES = ("-", "--", ":")  # of lines that share a colour
 
 
 def draw_cumulative(
-    x: NDArray[Any], curves: dict[str, Array], looks: Looks, xlabel: str, ylabel: str, *, log: bool = False
+    x: NDArray[Any],
+    curves: dict[str, Array],
+    looks: Looks,
+    xlabel: str,
+    ylabel: str,
+    *,
+    log: bool = False,
 ) -> "Figure":
     """Draw running sums over time, each with its name at its right end.
 
@@ -73,7 +79,9 @@ def draw_cumulative(
     ax.axhline(1.0 if log else 0.0, color=GREY, linewidth=0.6)
     ax.margins(x=0.0)
     mark_dates(ax, x)
-    name_points(ax, {name: (x[shown[-1]], float(curve[-1])) for name, curve in curves.items()}, looks)
+    name_points(
+        ax, {name: (x[shown[-1]], float(curve[-1])) for name, curve in curves.items()}, looks
+    )
     draw_frame(ax, xlabel, ylabel)
     return figure
 
@@ -112,7 +120,9 @@ def draw_shares(x: NDArray[Any], shares: Array, names: Sequence[str], title: str
     ax.margins(x=0.0)
     ax.set_ylim(0.0, 1.0)
     mark_dates(ax, x)
-    ax.legend(fontsize=7, frameon=False, loc="upper left", bbox_to_anchor=(1.0, 1.0), reverse=True)
+    ax.legend(
+        fontsize=7, frameon=False, loc="upper left", bbox_to_anchor=(1.0, 1.0), reverse=True
+    )
     draw_frame(ax, "", f"weights of {title}", grid=False)
     return figure
 
@@ -217,7 +227,9 @@ def name_points(ax: "Axes", points: dict[str, tuple[Any, float]], looks: Looks) 
     for name, place in zip(names, places, strict=True):
         colour = looks[name]["color"]
         line = join | {"color": colour}
-        ax.annotate(name, points[name], (1.03, place), "data", "axes fraction", line, color=colour, **text)
+        ax.annotate(
+            name, points[name], (1.03, place), "data", "axes fraction", line, color=colour, **text
+        )
     ax.set_ylim(low, high)
 
 

@@ -48,7 +48,12 @@ LENGTH_ROUNDING = 1e-12
 STEMS = 150
 # The set on which the lower bound is played.
 SEGMENT = (-1.0, 1.0)
-ABOVE: dict[str, Any] = {"loc": "lower center", "bbox_to_anchor": (0.5, 1.0), "ncols": 5, "markerscale": 2.0}
+ABOVE: dict[str, Any] = {
+    "loc": "lower center",
+    "bbox_to_anchor": (0.5, 1.0),
+    "ncols": 5,
+    "markerscale": 2.0,
+}
 NEXT: dict[str, Any] = {"loc": "upper left", "bbox_to_anchor": (1.0, 1.0), "borderaxespad": 0.0}
 
 
@@ -133,7 +138,9 @@ def draw_points(x: Array, names: Sequence[str] | None = None) -> "Figure":
     return figure
 
 
-def draw_certificate(regret: Array, realised: Array, worst_case: Array, terms: dict[str, Array]) -> "Figure":
+def draw_certificate(
+    regret: Array, realised: Array, worst_case: Array, terms: dict[str, Array]
+) -> "Figure":
     """Draw running regret below its certificate and its bound; below them the terms that the certificate adds up.
 
     Parameters
@@ -191,8 +198,12 @@ def draw_movement(moved: Array, stale: Array, bounds: dict[str, Array]) -> "Figu
     t = choose_rounds(len(moved))
     curves = {"moved": moved, **bounds}
     size = 2.0 if len(t) > 300 else 3.5
-    least = LENGTH_ROUNDING * max(float(np.nanmax(curve, initial=0.0)) for curve in curves.values())
-    for (label, curve), colour, order in zip(curves.items(), ("black", *PALETTE), (6, 5, 4, 3), strict=False):
+    least = LENGTH_ROUNDING * max(
+        float(np.nanmax(curve, initial=0.0)) for curve in curves.values()
+    )
+    for (label, curve), colour, order in zip(
+        curves.items(), ("black", *PALETTE), (6, 5, 4, 3), strict=False
+    ):
         visible = np.where(curve > least, curve, np.nan)
         if np.isfinite(visible).any():
             look = {"color": colour, "markersize": size, "zorder": order}
@@ -248,8 +259,12 @@ def draw_decisions(
             for i, colour in zip(shown, PALETTE, strict=False):
                 if demand is not None:
                     pale = GREY if len(names) == 1 else colour
-                    ax.plot(rounds, demand[:, i], color=pale, alpha=0.35, linewidth=0.5, zorder=1.9)
-                ax.step(rounds, x[:, i], where="post", label=names[i], color=colour, linewidth=0.8)
+                    ax.plot(
+                        rounds, demand[:, i], color=pale, alpha=0.35, linewidth=0.5, zorder=1.9
+                    )
+                ax.step(
+                    rounds, x[:, i], where="post", label=names[i], color=colour, linewidth=0.8
+                )
             if ax is not grid[0]:
                 ax.sharey(grid[0])
         ax.set_title(title, fontsize=8)
@@ -259,12 +274,16 @@ def draw_decisions(
     return figure
 
 
-def _draw_lines(ax: "Axes", t: NDArray[np.int64], curves: dict[str, Array], colours: Sequence[str]) -> None:
+def _draw_lines(
+    ax: "Axes", t: NDArray[np.int64], curves: dict[str, Array], colours: Sequence[str]
+) -> None:
     for (label, curve), colour in zip(curves.items(), colours, strict=False):
         ax.plot(t, curve[t - 1], label=label, color=colour, linewidth=1.2)
 
 
-def _draw_coordinates(ax: "Axes", t: NDArray[np.int64], x: Array, names: Sequence[str] | None) -> None:
+def _draw_coordinates(
+    ax: "Axes", t: NDArray[np.int64], x: Array, names: Sequence[str] | None
+) -> None:
     """Draw decisions as areas if they share one total, else as lines."""
     d = x.shape[1]
     labels = [f"$x_{{{i + 1}}}$" for i in range(d)]
@@ -277,7 +296,15 @@ def _draw_coordinates(ax: "Axes", t: NDArray[np.int64], x: Array, names: Sequenc
         for i in range(min(d, LINES)):
             again, colour = divmod(i, len(PALETTE))
             dash = "--" if again else "-"
-            ax.step(t, x[t - 1, i], dash, where="mid", label=labels[i], color=PALETTE[colour], linewidth=0.8)
+            ax.step(
+                t,
+                x[t - 1, i],
+                dash,
+                where="mid",
+                label=labels[i],
+                color=PALETTE[colour],
+                linewidth=0.8,
+            )
         if d > LINES:
             ax.set_title(f"the first {LINES} of {d} coordinates", fontsize=8)
 
@@ -357,7 +384,14 @@ def draw_phases(k: int, T: int) -> "Figure":
         ax.fill([], [], color=GREY, label="gradients that are added up")
         # White lines cut the bars into gradients.
         ax.vlines(np.arange(1.5, T), 0.5, T + 0.5, color="white", linewidth=0.6)
-        ax.plot(anchors, t, "o", color="black", markersize=2.4, label="anchor, from which the step starts")
+        ax.plot(
+            anchors,
+            t,
+            "o",
+            color="black",
+            markersize=2.4,
+            label="anchor, from which the step starts",
+        )
         ax.set(xlim=(0.3, T + 0.7), ylim=(T + 0.7, 0.3), aspect="equal")
         anchor = int(anchors[row - 1])
         left = anchor - 0.6
@@ -375,7 +409,9 @@ def draw_phases(k: int, T: int) -> "Figure":
     return figure
 
 
-def draw_experts(sigmas: Sequence[float], slacks: Sequence[int], weights: Array, t: int) -> "Figure":
+def draw_experts(
+    sigmas: Sequence[float], slacks: Sequence[int], weights: Array, t: int
+) -> "Figure":
     """Draw the experts of an ensemble in one round: which gradients each adds up, and its weight.
 
     Parameters
@@ -398,8 +434,17 @@ def draw_experts(sigmas: Sequence[float], slacks: Sequence[int], weights: Array,
     anchors = np.array([t - (t - 1) % k for k in slacks])
     style = {"color": GREEN, "alpha": 0.6, "label": "gradients that are added up"}
     left.barh(places, t - anchors + 1, 0.7, anchors - 0.5, **style)
-    left.plot(anchors, places, "o", color="black", markersize=3.5, label="anchor, from which the step starts")
-    experts = [f"$\\sigma$ = {sigma:.3g}, $k$ = {k}" for sigma, k in zip(sigmas, slacks, strict=True)]
+    left.plot(
+        anchors,
+        places,
+        "o",
+        color="black",
+        markersize=3.5,
+        label="anchor, from which the step starts",
+    )
+    experts = [
+        f"$\\sigma$ = {sigma:.3g}, $k$ = {k}" for sigma, k in zip(sigmas, slacks, strict=True)
+    ]
     left.set(xlim=(0.3, t + 0.9), yticks=places, yticklabels=experts)
     left.invert_yaxis()
     right.barh(places, weights, 0.7, color=BLUE)
@@ -440,7 +485,9 @@ def draw_sequence(g: Array, sign: Array) -> "Figure":
         if right.any():
             ax.plot(t[right], g[right], marker, color=colour, label=label, **size)
     if wrong.any():
-        ax.plot(t[wrong], g[wrong], "x", color=RED, label="opposite sign", markeredgewidth=1.2, **size)
+        ax.plot(
+            t[wrong], g[wrong], "x", color=RED, label="opposite sign", markeredgewidth=1.2, **size
+        )
     _finish_rounds(ax, t[1:][sign[1:] != sign[:-1]] - 0.5, "$g_t$, one coordinate")
     draw_legend(figure, ax)
     return figure
@@ -474,7 +521,9 @@ def draw_wave(g: Array, y: Array, x: Array, u: Array, k: int) -> "Figure":
     ax.axhspan(*SEGMENT, color="#F0F0F0", zorder=0.0, label="the set")
     ax.vlines(t, 0.0, g, color=GREY, linewidth=0.8)
     ax.plot(t, g, "s", color=GREY, markersize=3.0, label="gradient $g_t$")
-    ax.plot(t, u, "-", color="black", drawstyle="steps-mid", linewidth=1.0, label="comparator $u_t$")
+    ax.plot(
+        t, u, "-", color="black", drawstyle="steps-mid", linewidth=1.0, label="comparator $u_t$"
+    )
     ax.plot(t, y, "d-", color=GREEN, linewidth=1.0, markersize=4.0, label="unconstrained $y_t$")
     ax.plot(t, x, "o-", color=BLUE, linewidth=1.4, markersize=2.8, label="played $x_t$")
     _finish_rounds(ax, np.arange(k, len(g) + 1, k) + 0.5, "value")

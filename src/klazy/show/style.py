@@ -27,7 +27,12 @@ COLUMN_WIDTH = 3.5
 HEIGHT = 1.7
 WIDE = 7.0
 DPI = 200
-LEGEND: dict[str, Any] = {"fontsize": 7, "handlelength": 1.0, "columnspacing": 1.0, "frameon": False}
+LEGEND: dict[str, Any] = {
+    "fontsize": 7,
+    "handlelength": 1.0,
+    "columnspacing": 1.0,
+    "frameon": False,
+}
 VEIL: dict[str, Any] = {"facecolor": "white", "alpha": 0.5, "edgecolor": "none", "pad": 0.5}
 # Letters of a column's name.
 LETTERS = 20
@@ -147,7 +152,9 @@ def draw_legend(figure: "Figure", *axes: "Axes", most: int = 4) -> None:
     rows = -(-len(named) // columns) or 1
     columns = -(-len(named) // rows) or 1
     style = LEGEND | {"handlelength": 2.0}
-    figure.legend(list(named.values()), list(named), loc="outside upper center", ncols=columns, **style)
+    figure.legend(
+        list(named.values()), list(named), loc="outside upper center", ncols=columns, **style
+    )
 
 
 def draw_legend_below(figure: "Figure", ax: "Axes", columns: int) -> None:

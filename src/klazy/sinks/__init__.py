@@ -4,4 +4,13 @@ from klazy.sinks.base import STATUSES, Decision, Delivery, Sink, open_installed_
 from klazy.sinks.haproxy import HAProxy
 from klazy.sinks.webhook import Webhook, sign
 
-__all__ = ["STATUSES", "Decision", "Delivery", "HAProxy", "Sink", "Webhook", "open_installed_sink", "sign"]
+__all__ = [
+    "STATUSES",
+    "Decision",
+    "Delivery",
+    "HAProxy",
+    "Sink",
+    "Webhook",
+    "open_installed_sink",
+    "sign",
+]

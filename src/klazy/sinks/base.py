@@ -79,7 +79,9 @@ class Delivery:
         Called with the error after each attempt that failed, and with None after one that did not.
     """
 
-    def __init__(self, sink: Sink, note: Callable[[Exception | None], None] = lambda failed: None) -> None:
+    def __init__(
+        self, sink: Sink, note: Callable[[Exception | None], None] = lambda failed: None
+    ) -> None:
         self._sink = sink
         self._note = note
         self._news = Condition()

@@ -74,7 +74,9 @@ class HAProxy:
                     parts.append(part)
         except OSError as failed:
             reason = failed.strerror or failed
-            raise HAProxyFailed(f"HAProxy at {self._address} does not answer: {reason}.") from None
+            raise HAProxyFailed(
+                f"HAProxy at {self._address} does not answer: {reason}."
+            ) from None
         return b"".join(parts).decode(errors="replace").strip()
 
     def _connect(self) -> socket.socket:

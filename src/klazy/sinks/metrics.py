@@ -5,7 +5,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from threading import Lock
 from typing import Any
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, disable_created_metrics, start_http_server
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    disable_created_metrics,
+    start_http_server,
+)
 from prometheus_client.core import GaugeMetricFamily
 
 from klazy.base.checks import InvalidInput
@@ -25,7 +31,9 @@ def look_at(store: Store, tallies: Tallies) -> tuple[Latest, list[Tally]]:
 def make_families(latest: Latest, tallies: Iterable[Tally]) -> Iterator[GaugeMetricFamily]:
     """Describe agents as Prometheus has it; ``latest`` has the rounds of each, and when the last one ended."""
     of_agent = ["agent"]
-    rounds = GaugeMetricFamily("klazy_agent_rounds", "Rounds that an agent has ended.", labels=of_agent)
+    rounds = GaugeMetricFamily(
+        "klazy_agent_rounds", "Rounds that an agent has ended.", labels=of_agent
+    )
     idle = GaugeMetricFamily(
         "klazy_agent_idle_seconds", "Time since an agent ended its last round.", labels=of_agent
     )
@@ -34,15 +42,25 @@ def make_families(latest: Latest, tallies: Iterable[Tally]) -> Iterator[GaugeMet
         if at is not None:
             idle.add_metric([name], max(0.0, time.time() - at))
     yield from (rounds, idle)
-    decision = GaugeMetricFamily("klazy_decision", "What to play now.", labels=["agent", "column"])
-    operating = GaugeMetricFamily("klazy_operating_cost", "What all rounds have cost.", labels=of_agent)
-    switching = GaugeMetricFamily("klazy_switching_cost", "What all moves have cost.", labels=of_agent)
+    decision = GaugeMetricFamily(
+        "klazy_decision", "What to play now.", labels=["agent", "column"]
+    )
+    operating = GaugeMetricFamily(
+        "klazy_operating_cost", "What all rounds have cost.", labels=of_agent
+    )
+    switching = GaugeMetricFamily(
+        "klazy_switching_cost", "What all moves have cost.", labels=of_agent
+    )
     fixed = GaugeMetricFamily(
-        "klazy_fixed_cost", "What never moving would have paid for the same rounds.", labels=of_agent
+        "klazy_fixed_cost",
+        "What never moving would have paid for the same rounds.",
+        labels=of_agent,
     )
     frozen = GaugeMetricFamily("klazy_frozen", "1 if the decision is frozen.", labels=of_agent)
     guards = GaugeMetricFamily(
-        "klazy_guard_at_work", "1 for each guard that acted on the last move.", labels=["agent", "guard"]
+        "klazy_guard_at_work",
+        "1 for each guard that acted on the last move.",
+        labels=["agent", "guard"],
     )
     for tally in tallies:
         for column, value in tally.decision.items():
@@ -76,14 +94,21 @@ class LiveMetrics:
         self._lock = Lock()
         self._registry = CollectorRegistry()
         registered: Any = {"registry": self._registry}
-        self.source_up = Gauge("klazy_source_up", "1 if the source answered last.", ["agent"], **registered)
-        self.refused = Counter("klazy_rows_refused", "Rows that were refused.", ["agent"], **registered)
+        self.source_up = Gauge(
+            "klazy_source_up", "1 if the source answered last.", ["agent"], **registered
+        )
+        self.refused = Counter(
+            "klazy_rows_refused", "Rows that were refused.", ["agent"], **registered
+        )
         of_sink = ["agent", "sink"]
         self.failures = Counter(
             "klazy_sink_failures", "Attempts of a sink that failed.", of_sink, **registered
         )
         self.behind = Gauge(
-            "klazy_sink_behind", "1 if a sink does not have the newest decision.", of_sink, **registered
+            "klazy_sink_behind",
+            "1 if a sink does not have the newest decision.",
+            of_sink,
+            **registered,
         )
         registered["registry"].register(self)
 
@@ -98,12 +123,16 @@ class LiveMetrics:
         """Serve them at ``host:port``, or at ``:port`` of all addresses; return the port."""
         host, _, port = address.rpartition(":")
         try:
-            server, _ = start_http_server(int(port), host.strip("[]") or "0.0.0.0", self._registry)
+            server, _ = start_http_server(
+                int(port), host.strip("[]") or "0.0.0.0", self._registry
+            )
         except (ValueError, OverflowError):
             raise InvalidInput(
                 f"The address for metrics must be host:port or :port, got {address}."
             ) from None
         except OSError as failed:
             reason = failed.strerror or failed
-            raise InvalidInput(f"Metrics cannot be served at {address}: {reason}. Choose another.") from None
+            raise InvalidInput(
+                f"Metrics cannot be served at {address}: {reason}. Choose another."
+            ) from None
         return server.server_port

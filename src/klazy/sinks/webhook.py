@@ -66,7 +66,9 @@ class Webhook:
 
     def __init__(self, url: str, secret: str | None = None) -> None:
         if not url.startswith(("http://", "https://")):
-            raise InvalidInput(f"The webhook must be a URL, got {url}. Write https://example.com/decisions.")
+            raise InvalidInput(
+                f"The webhook must be a URL, got {url}. Write https://example.com/decisions."
+            )
         self._url = url
         self._secret = secret
         self._last: tuple[dict[str, float], str] | None = None

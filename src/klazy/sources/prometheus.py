@@ -89,7 +89,9 @@ class Prometheus:
         try:
             address = httpx.URL(url)
         except httpx.InvalidURL as failed:
-            raise InvalidInput(f"The address of Prometheus must be a URL, got {url}: {failed}.") from None
+            raise InvalidInput(
+                f"The address of Prometheus must be a URL, got {url}: {failed}."
+            ) from None
         if address.scheme not in ("http", "https") or not address.host:
             raise InvalidInput(
                 f"The address of Prometheus must be a URL, got {url}. Write http://localhost:9090."
@@ -137,7 +139,9 @@ class Prometheus:
         missing: dict[str, float | None] = dict.fromkeys(self.names)
         return TimedRow(place * self._step / MILLI, missing | cells)
 
-    def _ask(self, client: httpx.Client, first: int, last: int) -> dict[int, dict[str, float | None]]:
+    def _ask(
+        self, client: httpx.Client, first: int, last: int
+    ) -> dict[int, dict[str, float | None]]:
         """Return the cells of these rows by their number and column; rows without data are left out."""
         rows: dict[int, dict[str, float | None]] = {}
         for name, query in zip(self.names or [""], self.queries, strict=True):
@@ -189,14 +193,18 @@ def _read_queries(queries: Sequence[str], label: str | None) -> tuple[list[str],
     """Return the names of the columns, which a label gives later, and the queries."""
     if label is not None:
         if len(queries) != 1:
-            raise InvalidInput(f"A label goes with one query, got {len(queries)}. Leave the label out.")
+            raise InvalidInput(
+                f"A label goes with one query, got {len(queries)}. Leave the label out."
+            )
         return [], list(queries)
     names = []
     texts = []
     for query in queries:
         named = _NAMED.fullmatch(query)
         if named is None and len(queries) > 1:
-            raise InvalidInput(f"Each of several queries needs a name, got {query!r}. Write eu=sum(...).")
+            raise InvalidInput(
+                f"Each of several queries needs a name, got {query!r}. Write eu=sum(...)."
+            )
         names.append(VALUE if named is None else named[1])
         texts.append(query if named is None else named[2])
     if not texts or len(set(names)) < len(names):
@@ -216,5 +224,7 @@ def _trust(ca: str | None, cert: str | None, key: str | None) -> ssl.SSLContext:
             context.load_cert_chain(cert, key)
     except OSError as failed:
         given = ", ".join(file for file in (ca, cert, key) if file is not None)
-        raise InvalidInput(f"Cannot read the certificates in {given}: {failed.strerror or failed}.") from None
+        raise InvalidInput(
+            f"Cannot read the certificates in {given}: {failed.strerror or failed}."
+        ) from None
     return context

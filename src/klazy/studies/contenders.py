@@ -121,7 +121,9 @@ class Facts:
             return False
         if self.domain.dim > MOST_SEASONAL or self.family is None or not self.family.has_forecast:
             return False
-        learner = make_seasonal(self.domain, self.movement, self.curved_family, periods=2, horizon=1)
+        learner = make_seasonal(
+            self.domain, self.movement, self.curved_family, periods=2, horizon=1
+        )
         return find_missing_part(learner) is None
 
     @cached_property
@@ -141,7 +143,9 @@ class Facts:
             "move_cost": float(np.max(self.movement.weight)),
             "point": self.point,
             # auto finds shorter seasons by itself.
-            "long_periods": [rows for rows in self.profiles if self.has_seasons and rows > SEASON_LAGS],
+            "long_periods": [
+                rows for rows in self.profiles if self.has_seasons and rows > SEASON_LAGS
+            ],
         }
         return found if self.start is None else found | {"start": self.start}
 
@@ -163,7 +167,9 @@ def choose_axes(kinds: dict[str, str], facts: Facts) -> Axes:
     counts = facts.counts[:1] if len(kinds) < 2 else facts.counts[1:]
     axes = {}
     for (name, kind), count in zip(kinds.items(), counts, strict=False):
-        axes[name] = facts.choose_sigmas(count) if kind == "sigma" else choose_lags(facts.rounds, count)
+        axes[name] = (
+            facts.choose_sigmas(count) if kind == "sigma" else choose_lags(facts.rounds, count)
+        )
     return axes
 
 
@@ -270,13 +276,17 @@ class Contender:
         if self.kind == INFORMED:
             offered = offered | {"T": facts.T, "G": facts.largest}
         arguments = inspect.signature(self.make).parameters
-        return partial(self.make, **{name: offered[name] for name in arguments if name in offered})
+        return partial(
+            self.make, **{name: offered[name] for name in arguments if name in offered}
+        )
 
     def make_learner(self, facts: Facts, **parameters: float) -> Learner[Any]:
         """Build the learner for a game."""
         made = self.bind(facts)(**parameters)
         if not isinstance(made, Learner):
-            raise InvalidInput(f"{self.name} must return a klazy.types.Learner, got {type(made).__name__}.")
+            raise InvalidInput(
+                f"{self.name} must return a klazy.types.Learner, got {type(made).__name__}."
+            )
         return made
 
 
@@ -293,13 +303,19 @@ def make_fixed(domain: ConvexSet, point: Array) -> Learner[Any]:
     return learners.Fixed(domain, start=point)
 
 
-def make_decay(domain: ConvexSet, sigma: float, m: float, start: Array | None = None) -> Learner[Any]:
+def make_decay(
+    domain: ConvexSet, sigma: float, m: float, start: Array | None = None
+) -> Learner[Any]:
     """Build descent that forgets over about m rounds."""
     return learners.MemoryGD(domain, sigma, memory=learners.Decay(m), start=start)
 
 
 def make_auto(
-    domain: ConvexSet, movement: Movement, family: Family, long_periods: list[int], start: Array | None = None
+    domain: ConvexSet,
+    movement: Movement,
+    family: Family,
+    long_periods: list[int],
+    start: Array | None = None,
 ) -> Learner[Any]:
     """Build ``auto``, which is given rows: by gradients it overshoots demands and targets.
 
@@ -323,14 +339,22 @@ def make_follower(
     start: Array | None = None,
 ) -> Learner[Any]:
     """Build the follower of forecasts."""
-    return learners.FollowForecast(domain, movement, window, horizon, family=curved_family, start=start)
+    return learners.FollowForecast(
+        domain, movement, window, horizon, family=curved_family, start=start
+    )
 
 
 def make_hinted(
-    domain: ConvexSet, movement: Movement, family: Family, long_periods: list[int], start: Array | None = None
+    domain: ConvexSet,
+    movement: Movement,
+    family: Family,
+    long_periods: list[int],
+    start: Array | None = None,
 ) -> Learner[Any]:
     """Build ``auto`` with forecasts."""
-    return learners.auto(domain, movement, costs=family, period=long_periods, start=start, hints=True)
+    return learners.auto(
+        domain, movement, costs=family, period=long_periods, start=start, hints=True
+    )
 
 
 def make_seasonal(
@@ -352,20 +376,48 @@ CONTENDERS = (
     Contender(FIXED, TUNED, make_fixed, style=SIMPLE, is_pure=True),
     Contender("follow the leader", TUNED, learners.FollowTheLeader, style=SIMPLE, is_pure=True),
     Contender("last value", TUNED, learners.LastValue, style=SIMPLE, is_pure=True),
-    Contender("moving average", TUNED, learners.MovingAverage, tune_by(window="lag"), SIMPLE, is_pure=True),
     Contender(
-        "dead band", TUNED, learners.DeadBand, tune_by(window="lag", horizon="lag"), SIMPLE, is_pure=True
+        "moving average",
+        TUNED,
+        learners.MovingAverage,
+        tune_by(window="lag"),
+        SIMPLE,
+        is_pure=True,
     ),
     Contender(
-        "minimum hold", TUNED, learners.MinimumHold, tune_by(window="lag", hold="lag"), SIMPLE, is_pure=True
+        "dead band",
+        TUNED,
+        learners.DeadBand,
+        tune_by(window="lag", horizon="lag"),
+        SIMPLE,
+        is_pure=True,
     ),
-    Contender("periodic", TUNED, learners.Periodic, tune_by(window="lag", every="lag"), SIMPLE, is_pure=True),
+    Contender(
+        "minimum hold",
+        TUNED,
+        learners.MinimumHold,
+        tune_by(window="lag", hold="lag"),
+        SIMPLE,
+        is_pure=True,
+    ),
+    Contender(
+        "periodic",
+        TUNED,
+        learners.Periodic,
+        tune_by(window="lag", every="lag"),
+        SIMPLE,
+        is_pure=True,
+    ),
     Contender("rolling maximum", TUNED, learners.RollingMax, choose_headrooms, SIMPLE, since="2"),
-    Contender("rolling quantile", TUNED, learners.RollingQuantile, choose_quantiles, SIMPLE, since="2"),
+    Contender(
+        "rolling quantile", TUNED, learners.RollingQuantile, choose_quantiles, SIMPLE, since="2"
+    ),
     Contender(EQUAL, TUNED, make_equal, choose_wealth, SIMPLE, since="2"),
     Contender(HELD, TUNED, contrib.BuyAndHold, choose_wealth, SIMPLE, since="2"),
     Contender("stay", TUNED, contrib.Stay, choose_patience, SIMPLE, REPLAY, is_pure=True),
-    Contender("work function", TUNED, contrib.WorkFunction, choose_states, SIMPLE, REPLAY, is_pure=True),
+    Contender(
+        "work function", TUNED, contrib.WorkFunction, choose_states, SIMPLE, REPLAY, is_pure=True
+    ),
     Contender(SEASONAL_RULE, TUNED, make_seasonal, choose_seasons, SIMPLE, REPLAY),
     Contender("GD", TUNED, learners.GD, tune_by(sigma="sigma"), GREEDY),
     Contender("LazyGD", TUNED, learners.LazyGD, tune_by(sigma="sigma"), LAZY),
@@ -376,7 +428,9 @@ CONTENDERS = (
     Contender("ensemble_auto", TUNES_ITSELF, ensemble_auto, style=LAZY, study=ARENA),
     Contender("auto", TUNES_ITSELF, make_auto, style=LAZY, is_pure=True),
     Contender("forecast", TUNED, make_follower, choose_follower, FORECASTING, REPLAY),
-    Contender("auto with forecast", TUNES_ITSELF, make_hinted, choose_hinted, FORECASTING, REPLAY),
+    Contender(
+        "auto with forecast", TUNES_ITSELF, make_hinted, choose_hinted, FORECASTING, REPLAY
+    ),
 )
 
 
@@ -407,7 +461,9 @@ def make_own(made: Any, name: str | None = None) -> Contender:
         is_optional = argument.default is not argument.empty or argument.kind in (2, 4)
         if not is_optional and argument.name not in OFFERED:
             problem = f"{label} needs a value for its argument {argument.name}"
-            raise InvalidInput(f"{problem}. Give it a default; only {', '.join(OFFERED)} are passed.")
+            raise InvalidInput(
+                f"{problem}. Give it a default; only {', '.join(OFFERED)} are passed."
+            )
     if label in [each.name for each in CONTENDERS]:
         label = f"{label} (yours)"
     return Contender(label, YOURS, made)
@@ -423,13 +479,17 @@ def import_own(names: Sequence[str], trust: bool) -> list[Contender]:
             remedy = "`klazy list` lists them; name a learner of your own as module:function."
             raise InvalidInput(f"No installed learner is named {name!r}. {remedy}")
         if colon and not trust:
-            raise InvalidInput(f"{name} would be imported and run. Add --trust if you know its code.")
+            raise InvalidInput(
+                f"{name} would be imported and run. Add --trust if you know its code."
+            )
         try:
             made = getattr(import_module(module), attribute) if colon else load_installed(name)
         except InvalidInput:
             raise
         # The module of another author may raise anything.
         except Exception as failed:
-            raise InvalidInput(f"{name} cannot be imported: {type(failed).__name__}: {failed}") from failed
+            raise InvalidInput(
+                f"{name} cannot be imported: {type(failed).__name__}: {failed}"
+            ) from failed
         found.append(make_own(made, attribute or name))
     return found

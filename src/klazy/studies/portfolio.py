@@ -18,7 +18,16 @@ from numpy.typing import NDArray
 from klazy import show
 from klazy.base.amounts import format_share
 from klazy.base.cells import TIMES
-from klazy.base.checks import Array, InvalidInput, integer, non_negative, number, one_of, positive, real_array
+from klazy.base.checks import (
+    Array,
+    InvalidInput,
+    integer,
+    non_negative,
+    number,
+    one_of,
+    positive,
+    real_array,
+)
 from klazy.base.html import load_macros, show_card
 from klazy.base.install import explain_missing
 from klazy.base.progress import show_progress
@@ -108,12 +117,20 @@ class Market(NamedTuple):
         growth = self.growth[:, :-1]
         awake = self.known[1:]
         count = awake.sum(axis=1, keepdims=True)
-        mean = np.where(count > 0, (growth * awake).sum(axis=1, keepdims=True) / np.maximum(count, 1), 1.0)
+        mean = np.where(
+            count > 0, (growth * awake).sum(axis=1, keepdims=True) / np.maximum(count, 1), 1.0
+        )
         return np.where(awake, growth, mean)
 
     def since(self, first: int) -> "Market":
         """Leave out what was before the date of this number."""
-        parts = self.dates[first:], self.names, self.growth[first:], self.known[first:], self.gone[first:]
+        parts = (
+            self.dates[first:],
+            self.names,
+            self.growth[first:],
+            self.known[first:],
+            self.gone[first:],
+        )
         return Market(*parts, self.per_year)
 
 
@@ -159,7 +176,9 @@ class TradingTerms(NamedTuple):
         free = np.where(can, aim, 0.0)
         room = 1.0 - stuck.sum(axis=1)
         total = free.sum(axis=1)
-        free = free * np.where(total > 0.0, room / np.where(total > 0.0, total, 1.0), 0.0)[:, None]
+        free = (
+            free * np.where(total > 0.0, room / np.where(total > 0.0, total, 1.0), 0.0)[:, None]
+        )
         free[:, :-1] = np.minimum(free[:, :-1], self.caps)
         for members, most in self.groups:
             held = free[:, members].sum(axis=1)
@@ -247,7 +266,9 @@ def make_learner(make: Any, domain: ConvexSet, movement: Movement, name: str) ->
             why = f": {failed}"
     if not isinstance(learner, Learner):
         example = "kl.contrib.SoftBayes or lambda domain: kl.GD(domain, 1.0)"
-        raise InvalidInput(f"{name} must be a learner or make one, as {example}, got {make!r}{why}.")
+        raise InvalidInput(
+            f"{name} must be a learner or make one, as {example}, got {make!r}{why}."
+        )
     return learner
 
 
@@ -256,7 +277,9 @@ def read_table(data: Any, name: str) -> tuple[NDArray[Any], list[str], Array]:
     is_pandas = hasattr(data, "iloc") and hasattr(data, "columns")
     if not is_pandas and not hasattr(data, "get_column"):
         kind = type(data).__name__
-        raise InvalidInput(f"{name} must be a pandas or polars frame with a column per asset, got {kind}.")
+        raise InvalidInput(
+            f"{name} must be a pandas or polars frame with a column per asset, got {kind}."
+        )
     if is_pandas and data.columns.nlevels > 1:
         first = data.columns[0][0]
         raise InvalidInput(
@@ -266,9 +289,13 @@ def read_table(data: Any, name: str) -> tuple[NDArray[Any], list[str], Array]:
     if len(set(names)) < len(names):
         twice = next(each for each in names if names.count(each) > 1)
         raise InvalidInput(f"{name} must have a column per asset, but {twice} is there twice.")
-    columns = {label: data[column].to_numpy() for label, column in zip(names, data.columns, strict=True)}
+    columns = {
+        label: data[column].to_numpy() for label, column in zip(names, data.columns, strict=True)
+    }
     index: Any = data.index if is_pandas and type(data.index).__name__ != "RangeIndex" else None
-    dated = [key for key, cells in columns.items() if key.lower() in TIMES or cells.dtype.kind == "M"]
+    dated = [
+        key for key, cells in columns.items() if key.lower() in TIMES or cells.dtype.kind == "M"
+    ]
     if dated and (index is None or index.dtype.kind in "iuf"):
         stamps = columns.pop(dated[0])
     elif index is not None:
@@ -278,9 +305,13 @@ def read_table(data: Any, name: str) -> tuple[NDArray[Any], list[str], Array]:
         raise InvalidInput(f"{name} must have dates, as its index or as a column called date.")
     dates = _read_dates(stamps, name)
     try:
-        values = np.column_stack([np.asarray(cells, dtype=np.float64) for cells in columns.values()])
+        values = np.column_stack(
+            [np.asarray(cells, dtype=np.float64) for cells in columns.values()]
+        )
     except (TypeError, ValueError) as failed:
-        raise InvalidInput(f"{name} must have numbers only, next to its dates: {failed}.") from failed
+        raise InvalidInput(
+            f"{name} must have numbers only, next to its dates: {failed}."
+        ) from failed
     if np.isinf(values).any():
         raise InvalidInput(f"{name} must have finite numbers. Leave cells without a price empty.")
     return dates, list(columns), values
@@ -294,7 +325,9 @@ def _read_dates(stamps: NDArray[Any], name: str) -> NDArray[Any]:
             dates = np.array(stamps, dtype="datetime64[s]")
     if np.isnat(dates).any():
         remedy = "Convert them, for example by pandas.to_datetime."
-        raise InvalidInput(f"{name} must have dates, or text such as 2024-01-31, got {stamps[0]}. {remedy}")
+        raise InvalidInput(
+            f"{name} must have dates, or text such as 2024-01-31, got {stamps[0]}. {remedy}"
+        )
     is_late = np.diff(dates) <= np.timedelta64(0)
     if is_late.any():
         late = dates[1:][is_late][0]
@@ -310,7 +343,9 @@ def _check_quotes(values: Array, names: list[str], given: str) -> None:
     is_empty = np.isnan(values).all(axis=0)
     if len(values) < 3 or is_empty.any():
         column = f", and {names[int(is_empty.argmax())]} has none" if is_empty.any() else ""
-        raise InvalidInput(f"{given} must have at least 3 dates, and each column a number{column}.")
+        raise InvalidInput(
+            f"{given} must have at least 3 dates, and each column a number{column}."
+        )
     low = np.nanmin(values, axis=0)
     found = name_quotes(values)
     if found == "prices" and (values < 0.0).mean() > LOSS_SHARE:
@@ -321,7 +356,9 @@ def _check_quotes(values: Array, names: list[str], given: str) -> None:
     if low.min() <= least:
         column = names[int(low.argmin())]
         remedy = f"For a total loss write {ruin}."
-        raise InvalidInput(f"{given} must be above {least:g}, got {low.min():g} in {column}. {remedy}")
+        raise InvalidInput(
+            f"{given} must be above {least:g}, got {low.min():g} in {column}. {remedy}"
+        )
 
 
 def make_market(prices: Any, returns: Any, cash: float, per_year: float | None) -> Market:
@@ -347,7 +384,9 @@ def make_market(prices: Any, returns: Any, cash: float, per_year: float | None) 
     filled = np.take_along_axis(values, np.maximum.accumulate(last, axis=0), axis=0)
     growth = filled[1:] / filled[:-1]
     # Before an asset is listed nobody holds it.
-    growth = np.where(np.isnan(growth) | ~np.logical_or.accumulate(known, axis=0)[:-1], 1.0, growth)
+    growth = np.where(
+        np.isnan(growth) | ~np.logical_or.accumulate(known, axis=0)[:-1], 1.0, growth
+    )
     if per_year is None:
         per_year = T / float((dates[-1] - dates[0]) / YEAR)
     interest = np.full((T, 1), (1.0 + cash) ** (1.0 / per_year))
@@ -368,7 +407,9 @@ def _spread(value: Any, names: list[str], name: str, default: float | None = Non
         value = [value.get(asset, default) for asset in names]
     given = real_array(value, name)
     if given.shape not in ((), (len(names),)):
-        raise InvalidInput(f"{name} must have a number for each of {len(names)} assets, got {given.size}.")
+        raise InvalidInput(
+            f"{name} must have a number for each of {len(names)} assets, got {given.size}."
+        )
     found = np.broadcast_to(given, len(names))
     if found.min() < 0.0:
         raise InvalidInput(f"{name} must not be negative, got {found.min():g}.")
@@ -394,7 +435,9 @@ def _read_impact(impact: ImpactMovement | None, d: int) -> Array:
     return impact.weight * impact.prices(d)
 
 
-def _read_groups(groups: Mapping[str, Any], names: list[str]) -> list[tuple[NDArray[np.intp], float]]:
+def _read_groups(
+    groups: Mapping[str, Any], names: list[str]
+) -> list[tuple[NDArray[np.intp], float]]:
     """Return the places of the assets of each group, with its limit."""
     found = []
     for label, group in groups.items():
@@ -422,7 +465,9 @@ def _find_date(dates: NDArray[Any], start: Any) -> int:
 def _check_assets(assets: Any, names: list[str], name: str) -> None:
     unknown = [str(asset) for asset in assets if str(asset) not in names]
     if unknown:
-        raise InvalidInput(f"{name} must name assets, got {unknown[0]!r}. They are {', '.join(names)}.")
+        raise InvalidInput(
+            f"{name} must name assets, got {unknown[0]!r}. They are {', '.join(names)}."
+        )
 
 
 def _aim_at(given: Any, market: Market, name: str) -> dict[str, Array]:
@@ -432,7 +477,9 @@ def _aim_at(given: Any, market: Market, name: str) -> dict[str, Array]:
     if not hasattr(given, "columns"):
         if np.ndim(given) == 0 and not isinstance(given, Mapping):
             example = 'weights={"mine": {"AAPL": 0.6, "BAC": 0.4}}'
-            raise InvalidInput(f"weights must name portfolios, got {given!r} for {name!r}. Write {example}.")
+            raise InvalidInput(
+                f"weights must name portfolios, got {given!r} for {name!r}. Write {example}."
+            )
         x = _spread(given, market.names, f"weights[{name!r}]", 0.0)
         held = aims.copy()
         held[0] = _with_cash(x, name)
@@ -445,7 +492,9 @@ def _aim_at(given: Any, market: Market, name: str) -> dict[str, Array]:
     _check_assets(columns, market.names, f"weights[{name!r}]")
     places = np.searchsorted(market.dates, dates)
     if places.min(initial=T) >= T:
-        raise InvalidInput(f"weights[{name!r}] must have a date before {market.dates[-1]}, the last one.")
+        raise InvalidInput(
+            f"weights[{name!r}] must have a date before {market.dates[-1]}, the last one."
+        )
     for place, row in zip(places, np.nan_to_num(values), strict=True):
         if place < T:
             x = dict(zip(columns, row.tolist(), strict=True))
@@ -455,7 +504,9 @@ def _aim_at(given: Any, market: Market, name: str) -> dict[str, Array]:
 
 def _with_cash(x: Array, name: str) -> Array:
     if x.sum() > 1.0 + NO_TRADE:
-        raise InvalidInput(f"weights[{name!r}] must add up to at most 1, got {x.sum():g}. The rest is cash.")
+        raise InvalidInput(
+            f"weights[{name!r}] must add up to at most 1, got {x.sum():g}. The rest is cash."
+        )
     return np.append(x, max(0.0, 1.0 - x.sum()))
 
 
@@ -579,7 +630,9 @@ class Backtest(Tabular):
         beyond = logs - logs[self.names.index(REFERENCE)]
         T = beyond.shape[1]
         block = min(BLOCK_DAYS, T)
-        sums = np.cumsum(np.hstack((np.zeros((len(beyond), 1)), beyond, beyond[:, :block])), axis=1)
+        sums = np.cumsum(
+            np.hstack((np.zeros((len(beyond), 1)), beyond, beyond[:, :block])), axis=1
+        )
         blocks = sums[:, block : block + T] - sums[:, :T]
         count = -(-T // block)
         starts = np.random.default_rng(self.seed).integers(T, size=(SAMPLES, count))
@@ -619,7 +672,8 @@ class Backtest(Tabular):
         columns |= dict(zip(("ahead", "low", "high"), self.ahead.T, strict=True))
         rows = np.column_stack(list(columns.values())).tolist()
         return {
-            name: dict(zip(columns, row, strict=True)) for name, row in zip(self.names, rows, strict=True)
+            name: dict(zip(columns, row, strict=True))
+            for name, row in zip(self.names, rows, strict=True)
         }
 
     def list_rows(self) -> list[dict[str, Any]]:
@@ -631,7 +685,9 @@ class Backtest(Tabular):
             The figures of each portfolio by their names, the richest first, those of hindsight last.
         """
         found = self.summary
-        names = sorted(found, key=lambda name: (self.kinds[name] == HINDSIGHT, -found[name]["wealth"]))
+        names = sorted(
+            found, key=lambda name: (self.kinds[name] == HINDSIGHT, -found[name]["wealth"])
+        )
         return [{"portfolio": name, "kind": self.kinds[name]} | found[name] for name in names]
 
     def _show_rows(self) -> list[dict[str, str]]:
@@ -639,7 +695,11 @@ class Backtest(Tabular):
         shown = []
         for row in self.list_rows():
             ahead, low, high = (format_share(row[name], "+") for name in ("ahead", "low", "high"))
-            cells = {"portfolio": row["portfolio"], "kind": row["kind"], "wealth": f"{row['wealth']:.4g}"}
+            cells = {
+                "portfolio": row["portfolio"],
+                "kind": row["kind"],
+                "wealth": f"{row['wealth']:.4g}",
+            }
             cells["growth"] = format_share(row["growth"])
             cells[f"ahead of {REFERENCE}"] = f"{ahead} ({low} to {high})"
             cells["volatility"] = format_share(row["volatility"])
@@ -656,10 +716,14 @@ class Backtest(Tabular):
         begin, end = self.market.dates[[0, -1]].astype("datetime64[D]")
         rounds = f"{len(self.market.growth)} rounds from {begin} to {end}, {self.about}"
         found = [f"{rounds}. Rates, ratios, turnover and cost are for a year."]
-        online = {name: row for name, row in self.summary.items() if self.kinds[name] != HINDSIGHT}
+        online = {
+            name: row for name, row in self.summary.items() if self.kinds[name] != HINDSIGHT
+        }
         clear = [name for name, row in online.items() if row["low"] > 0.0]
         behind = [name for name, row in online.items() if row["high"] < 0.0]
-        found.append(f"Beat {REFERENCE} after costs, beyond chance: {', '.join(clear) or 'nobody'}.")
+        found.append(
+            f"Beat {REFERENCE} after costs, beyond chance: {', '.join(clear) or 'nobody'}."
+        )
         found.append(f"Lost to it, beyond chance: {', '.join(behind) or 'nobody'}.")
         reached = self.summary[BEST_PATH]["wealth"]
         most = f"could have multiplied wealth by more than {np.exp(self.bound):.4g} (proved)"
@@ -681,7 +745,10 @@ class Backtest(Tabular):
         """Show the same in a notebook."""
         parts = load_macros()
         return parts.card(
-            "Back-test", "after costs", parts.table(self._show_rows()), parts.paragraphs(self.verdict)
+            "Back-test",
+            "after costs",
+            parts.table(self._show_rows()),
+            parts.paragraphs(self.verdict),
         )
 
     def to_pandas(self, figure: str | None = None) -> "pandas.DataFrame":
@@ -716,10 +783,14 @@ class Backtest(Tabular):
         }
         values = series[one_of(figure, "figure", (*series, *self.kinds))]
         # Trades are made at the beginning of a round, and its return is known at its end.
-        index = {len(dates): dates}.get(values.shape[1], dates[1:] if figure == "returns" else dates[:-1])
+        index = {len(dates): dates}.get(
+            values.shape[1], dates[1:] if figure == "returns" else dates[:-1]
+        )
         return pandas.DataFrame(values.T, index=index, columns=self.names)
 
-    def plot(self, figure: str = "wealth", portfolios: Sequence[str] | str | None = None) -> "Figure":
+    def plot(
+        self, figure: str = "wealth", portfolios: Sequence[str] | str | None = None
+    ) -> "Figure":
         """Draw wealth, drawdown, turnover, or the weights of one portfolio.
 
         Parameters
@@ -740,7 +811,9 @@ class Backtest(Tabular):
         chosen: Sequence[str] = online[:1] if figure == "weights" else online
         if portfolios is not None:
             chosen = [portfolios] if isinstance(portfolios, str) else list(portfolios)
-        places = [self.names.index(one_of(name, "portfolios", tuple(self.kinds))) for name in chosen]
+        places = [
+            self.names.index(one_of(name, "portfolios", tuple(self.kinds))) for name in chosen
+        ]
         dates = self.market.dates
         if figure == "weights":
             shares = self.account.weights[places[0]]
@@ -763,7 +836,9 @@ class Backtest(Tabular):
             drawn = np.array(list(curves.values()))
             least = drawn[drawn > 0.0].min(initial=1.0)
             curves = {name: np.maximum(curve, least) for name, curve in curves.items()}
-        return show.draw_cumulative(x, curves, show.choose_looks(curves), "", labels[figure], log=is_log)
+        return show.draw_cumulative(
+            x, curves, show.choose_looks(curves), "", labels[figure], log=is_log
+        )
 
 
 def backtest(
@@ -850,7 +925,9 @@ def backtest(
     rate = 0.0 if cash is None else number(cash, "cash")
     if rate <= -1.0:
         raise InvalidInput(f"cash must be above -1, got {cash}. 0.02 is two per cent a year.")
-    market = make_market(prices, returns, rate, None if per_year is None else positive(per_year, "per_year"))
+    market = make_market(
+        prices, returns, rate, None if per_year is None else positive(per_year, "per_year")
+    )
     names = market.names
     caps = _spread(cap, names, "cap", 1.0)
     if cash is None and caps.sum() < 1.0:
@@ -868,7 +945,9 @@ def backtest(
     first = 0 if start is None else _find_date(market.dates, start)
     opened = market.since(first)
     with show_progress("back-testing") as report:
-        kinds, aims = _list_aims(market, opened, first, terms, learners, weights, cash is not None, report)
+        kinds, aims = _list_aims(
+            market, opened, first, terms, learners, weights, cash is not None, report
+        )
         report(None, BEST_PATH)
         path, bound = _find_best_path(opened, terms)
         kinds[BEST_PATH] = HINDSIGHT
@@ -913,7 +992,9 @@ def _list_aims(
         rows = np.hstack((rows, market.growth[:, -1:]))
         caps = np.append(caps, 1.0)
     width = rows.shape[1]
-    domain = Simplex(width) if caps.min() >= 1.0 else CappedSimplex(width, cap=np.minimum(caps, 1.0))
+    domain = (
+        Simplex(width) if caps.min() >= 1.0 else CappedSimplex(width, cap=np.minimum(caps, 1.0))
+    )
     # Moving a share of the wealth sells it and buys something else.
     movement = TVMovement(2.0 * float(terms.rates.mean()))
     costs = LogWealthCosts(rows)

@@ -287,7 +287,9 @@ def map_rows(
     """Call a function with the rows of a store, those of a few files at a time, and return its answers."""
     for retry in range(READ_RETRIES + 1):
         files = sorted(folder.glob(PART_FILES))
-        batches = [files[first : first + READ_FILES] for first in range(0, len(files), READ_FILES)]
+        batches = [
+            files[first : first + READ_FILES] for first in range(0, len(files), READ_FILES)
+        ]
         # A file that is gone was replaced by a process that removes rows.
         with suppress(FileNotFoundError) if retry < READ_RETRIES else nullcontext():
             return [function(_read(batch, columns)) for batch in batches]
@@ -321,7 +323,9 @@ class RowSource:
         return numbers
 
     def read(
-        self, columns: Iterable[str], reduce: Callable[["polars.DataFrame"], Any] = lambda rows: rows
+        self,
+        columns: Iterable[str],
+        reduce: Callable[["polars.DataFrame"], Any] = lambda rows: rows,
     ) -> "polars.DataFrame":
         """Return these columns of the rows. ``reduce`` makes less of some rows at a time, and leaves their order and number."""
         import polars as pl
@@ -332,7 +336,11 @@ class RowSource:
 
         wanted = list(dict.fromkeys(["key", *columns]))
         place = self.place
-        parts = map_rows(place, take, wanted) if isinstance(place, Path) else [take(place.select(wanted))]
+        parts = (
+            map_rows(place, take, wanted)
+            if isinstance(place, Path)
+            else [take(place.select(wanted))]
+        )
         return pl.concat(parts).sort("number", maintain_order=True).drop("number")
 
 
@@ -347,7 +355,9 @@ def _read(files: list[Path], columns: list[str] | None = None) -> "polars.DataFr
             try:
                 _scan([file], ["key"])
             except PolarsError:
-                raise InvalidInput(f"klazy did not write {file}. Remove it from the folder.") from failed
+                raise InvalidInput(
+                    f"klazy did not write {file}. Remove it from the folder."
+                ) from failed
         raise
 
 

@@ -119,7 +119,9 @@ def search(axes: Axes, pay: Callable[[list[Point]], Iterable[float]]) -> tuple[l
     paid = list(pay(points))
     if axes:
         best = points[int(np.argmin(paid))]
-        finer = list_points({name: refine_values(values, best[name]) for name, values in axes.items()})
+        finer = list_points(
+            {name: refine_values(values, best[name]) for name, values in axes.items()}
+        )
         points += finer
         paid.extend(pay(finer))
     return points, int(np.argmin(paid))

@@ -37,7 +37,13 @@ __all__ += ["theorem_2", "theorem_5", "theorem_5_tuned", "theorem_8"]
 # Grids of experts.
 __all__ += ["expert_grid", "product_grid", "sigma_grid"]
 # Bounds for late or partial feedback.
-__all__ += ["bandit_bound", "bandit_tuning", "count_outstanding", "delayed_bound", "delayed_sigma"]
+__all__ += [
+    "bandit_bound",
+    "bandit_tuning",
+    "count_outstanding",
+    "delayed_bound",
+    "delayed_sigma",
+]
 # Bounds of a run, from the run itself.
 __all__ += ["Certificate", "ExpertCertificate", "ExpertCurves", "Reluctance"]
 __all__ += ["certify", "certify_experts", "certify_reluctance", "competitive_ratio"]

@@ -134,11 +134,16 @@ def theorem_5(
         )
     if delta.shape != (T,):
         raise InvalidInput(f"moves must have shape ({T},), one per round, got {delta.shape}.")
-    paid = np.minimum(G * delta, G * G / (2.0 * sigma)).sum() + weight * np.minimum(delta, G / sigma).sum()
+    paid = (
+        np.minimum(G * delta, G * G / (2.0 * sigma)).sum()
+        + weight * np.minimum(delta, G / sigma).sum()
+    )
     return float(paid) + rest
 
 
-def theorem_5_tuned(T: int, G: float, R: float, P: float, move_cost: float = 1.0, c: float = 1.0) -> float:
+def theorem_5_tuned(
+    T: int, G: float, R: float, P: float, move_cost: float = 1.0, c: float = 1.0
+) -> float:
     r"""Bound the smoothed regret of k-lazyGD with the best sigma and k (Theorem 5, tuned).
 
     .. math:: \sqrt{T (G^2 + 2 \lambda G)(R^2 + 4 R P)} + c\, G \sqrt{2 R T P}
@@ -214,7 +219,9 @@ def theorem_8(
     971.1
     """
     T, G, R, P, weight = check_known(T, G, R, P, move_cost)
-    rate = meta_rate(beta, T, G, R, weight) if isinstance(beta, str) else check_range(beta, "beta")
+    rate = (
+        meta_rate(beta, T, G, R, weight) if isinstance(beta, str) else check_range(beta, "beta")
+    )
     own = [theorem_5(T, G, R, P, sigma, k, weight) for sigma, k in expert_grid(T, G, R, weight)]
     best = float((own - np.log(harmonic_prior(len(own))) / rate).min())
     return best + rate * T * (2.0 * R) ** 2 * (2.0 * G + weight) * (2.0 * G + 3.0 * weight) / 8.0
@@ -280,7 +287,9 @@ def expert_grid(T: int, G: float, R: float, move_cost: float = 1.0) -> list[tupl
     [(17.32, 34), (8.66, 17), (4.33, 8), (2.17, 4), (1.08, 2), (0.54, 1)]
     """
     T, G, R, _, weight = check_known(T, G, R, weight=move_cost)
-    return [(s, max(1, math.floor(2.0 * R * s / G))) for s in sigma_grid(T, G, R, weight).tolist()]
+    return [
+        (s, max(1, math.floor(2.0 * R * s / G))) for s in sigma_grid(T, G, R, weight).tolist()
+    ]
 
 
 def coin_betting_bound(T: int, G: float, distance: float, wealth: float = 1.0) -> float:
@@ -404,7 +413,9 @@ def _check_amount(value: Any, name: str) -> float:
 
 def _check_limit(value: float, name: str) -> float:
     if value > _LARGEST_FACTOR:
-        raise InvalidInput(f"{name} must be at most {_LARGEST_FACTOR:g}, got {value}. Use larger units.")
+        raise InvalidInput(
+            f"{name} must be at most {_LARGEST_FACTOR:g}, got {value}. Use larger units."
+        )
     return value
 
 
@@ -504,7 +515,9 @@ def delayed_bound(
     return own + G * G * pairs / sigma + 2.0 * R * G * lost
 
 
-def delayed_sigma(T: int, G: float, R: float, P: float, outstanding: float, move_cost: float = 1.0) -> float:
+def delayed_sigma(
+    T: int, G: float, R: float, P: float, outstanding: float, move_cost: float = 1.0
+) -> float:
     r"""Compute the sigma that minimises :func:`~klazy.theory.delayed_bound`.
 
     It is :math:`\sqrt{\bigl((G^2 + 2 \lambda G) T + 2 G^2 O\bigr) / (4 R P + R^2)}`: the bound grows like
@@ -586,7 +599,9 @@ def bandit_bound(
     estimate, away = _measure_estimate(n, G, delta, points, C)
     sigma = check_range(sigma, "sigma")
     beyond = delta if inset is None else non_negative(inset, "inset")
-    own = T * (estimate * estimate / 2.0 + weight * estimate) / sigma + sigma * (R * R / 2.0 + 2.0 * R * P)
+    own = T * (estimate * estimate / 2.0 + weight * estimate) / sigma + sigma * (
+        R * R / 2.0 + 2.0 * R * P
+    )
     return own + T * (away * G * delta + G * beyond + 2.0 * weight * (away - 1.0) * delta)
 
 

@@ -21,7 +21,13 @@ from klazy.game.trace import Trace, check_from_start
 from klazy.learners import Leader, Learner, Reluctant, SAder
 from klazy.learners.better import BetterOfTwo
 from klazy.theory.bounds import order_feedback
-from klazy.theory.diagnosis import compare_with_hints, find_rising_sigmas, list_states, normals_of, phases_of
+from klazy.theory.diagnosis import (
+    compare_with_hints,
+    find_rising_sigmas,
+    list_states,
+    normals_of,
+    phases_of,
+)
 
 if TYPE_CHECKING:
     from klazy.show import Figure
@@ -157,7 +163,9 @@ def find_smoothed(trace: Trace, u: Array) -> Array:
     return curves.dynamic + curves.switching
 
 
-def _bound_delayed(learner: Any, trace: Trace, x: Array, g: Array, u: Array, smoothed: Array) -> Certificate:
+def _bound_delayed(
+    learner: Any, trace: Trace, x: Array, g: Array, u: Array, smoothed: Array
+) -> Certificate:
     """Bound a delayed run by the bounds of the learner inside, in the order of arrival, and the cost of lateness."""
     order = order_feedback(trace.kept.get("delays", np.zeros(len(g))))
     s = order.rounds
@@ -198,7 +206,13 @@ def _sum_up(each: Array, come: np.ndarray) -> Array:
 
 
 def bound_run(
-    learner: Any, two: Array, x: Array, g: Array, u: Array, smoothed: Array, hints: Array | None = None
+    learner: Any,
+    two: Array,
+    x: Array,
+    g: Array,
+    u: Array,
+    smoothed: Array,
+    hints: Array | None = None,
 ) -> Certificate:
     """Bound the regret of a learner that played x (T + 1 points), saw the gradients g, and paid ``two`` for moving."""
     surprise, h = compare_with_hints(x, g, hints)
@@ -218,11 +232,19 @@ def bound_run(
     in_force = np.vecdot(h[1:], u - x[1:])  # the part of the hint whose gradient has not come yet
     G = float(size.max())
     R = learner.domain.reach(x[0])
-    worst = np.minimum(G * delta, G * G / (2.0 * used)) + (sigma - before) / 2.0 * (2.0 * R) ** 2 + two
+    worst = (
+        np.minimum(G * delta, G * G / (2.0 * used))
+        + (sigma - before) / 2.0 * (2.0 * R) ** 2
+        + two
+    )
     worst[0] += sigma[0] * R * R / 2.0
     hinted = np.linalg.norm(h[1:], axis=1)
     worst[1:] += (2.0 * R * sigma[:-1] + form.limit + hinted[:-1]) * np.linalg.norm(jump, axis=1)
-    named = {"I, not knowing the cost": one, "II, moving": two, "III, the comparator moving": three}
+    named = {
+        "I, not knowing the cost": one,
+        "II, moving": two,
+        "III, the comparator moving": three,
+    }
     terms = {name: np.cumsum(term) for name, term in named.items()}
     terms["III, the comparator moving"] += in_force
     realised = sum(terms.values(), np.zeros(len(g)))
@@ -388,7 +410,9 @@ def certify_experts(trace: Trace) -> ExpertCertificate:
             f"trace must be of a SAder, Leader or BetterOfTwo, got {trace.learner}. Use certify for one learner."
         )
     if not getattr(learner, "guard", True):
-        raise InvalidInput("A Leader with guard=False has no certificate. Build it with guard=True.")
+        raise InvalidInput(
+            "A Leader with guard=False has no certificate. Build it with guard=True."
+        )
     if learner.movement != trace.movement:
         raise InvalidInput(
             f"The run's movement must be that of the ensemble, {learner.movement!r}, got {trace.movement!r}. "
@@ -413,7 +437,9 @@ def certify_experts(trace: Trace) -> ExpertCertificate:
 def _read_lost(learner: SAder, trace: Trace, last: float) -> Array:
     """Return what the weights of a self-tuned ensemble had lost after every round; the next rate tells."""
     rates = trace.beta[1:]
-    earlier = np.divide(math.log(len(learner.experts)), rates, out=np.zeros(len(rates)), where=rates > 0.0)
+    earlier = np.divide(
+        math.log(len(learner.experts)), rates, out=np.zeros(len(rates)), where=rates > 0.0
+    )
     return np.append(earlier, last)
 
 
@@ -441,7 +467,9 @@ def _excess(learner: SAder, trace: Trace, lost: Array) -> Array:
     first = int(np.argmax(live)) - 1
     rate = beta[first + 1 :]
     widest = np.maximum.accumulate(d)[first + 1 :]
-    common = (weight * widest * doubt.max() * np.log(rate[0] / rate))[:, None] + doubt / rate[:, None]
+    common = (weight * widest * doubt.max() * np.log(rate[0] / rate))[:, None] + doubt / rate[
+        :, None
+    ]
     bound[first + 1 :] = common + weight * d[first] + lost[first + 1 :, None]
     return bound
 
@@ -544,7 +572,9 @@ def certify_reluctance(trace: Trace, u: ArrayLike) -> Reluctance:
 def _check_reluctant(trace: Trace) -> Reluctant:
     learner: Any = trace.source
     if type(learner) is not Reluctant or not learner.takes_gradients:
-        raise InvalidInput(f"trace must be of a Reluctant without a family, got {learner!r}. Use certify.")
+        raise InvalidInput(
+            f"trace must be of a Reluctant without a family, got {learner!r}. Use certify."
+        )
     if learner.movement.degree != 1.0 or learner.price == 0.0:
         raise InvalidInput(
             "The learner's movement must obey the triangle inequality and have a price above 0, got "

@@ -65,8 +65,13 @@ class Diagnosis:
         where = ""
         if np.isfinite(self.margin[still]).any():
             where = f", with a median margin of {np.nanmedian(self.margin[still]):.3g}"
-        lines.append(f"The point stands still against a gradient in {still.mean():.1%} of the rounds{where}.")
-        for name, bound in (("stability", self.stability_bound), ("variance", self.variance_bound)):
+        lines.append(
+            f"The point stands still against a gradient in {still.mean():.1%} of the rounds{where}."
+        )
+        for name, bound in (
+            ("stability", self.stability_bound),
+            ("variance", self.variance_bound),
+        ):
             known = np.isfinite(bound)
             if known.any():
                 paid = self.moved[known].sum()
@@ -182,10 +187,14 @@ def diagnose(
     surprise, h = compare_with_hints(x, g, hints)
     if learner.form not in _UNCONSTRAINED:
         known = "GD, LazyGD, KLazyGD, KLazyFTRL, MemoryGD, CentredOMD, SAder and Leader"
-        raise InvalidInput(f"Only runs of {known} can be diagnosed, got {type(learner).__name__}.")
+        raise InvalidInput(
+            f"Only runs of {known} can be diagnosed, got {type(learner).__name__}."
+        )
     sigma = sigmas_of(learner, surprise)
     live = np.isfinite(sigma)
-    y, before = _UNCONSTRAINED[learner.form](learner, x, surprise + h[1:], np.where(live, sigma, 1.0))
+    y, before = _UNCONSTRAINED[learner.form](
+        learner, x, surprise + h[1:], np.where(live, sigma, 1.0)
+    )
     y[~live] = x[1:][~live]
     before[~live] = x[:-1][~live]
     size = np.linalg.norm(g, axis=1)

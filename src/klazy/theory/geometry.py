@@ -62,19 +62,25 @@ def step_picture(learner: Learner[Any], g: ArrayLike, t: int) -> Figure:
     path = anchor[-1] - np.vstack((np.zeros(2), held)) / sigmas_of(learner, seen)[-1]
     around = outline(domain)
     cone = normal_cone(domain, x[-1], path[-1] - x[-1])
-    return show.draw_step(around, path, x[-2], x[-1], cone, _window(around, np.vstack((path, x[-2:]))))
+    return show.draw_step(
+        around, path, x[-2], x[-1], cone, _window(around, np.vstack((path, x[-2:])))
+    )
 
 
 def _check(learner: Any, g: ArrayLike, t: int) -> Array:
     """Return g_1, ..., g_t, or reject what cannot be drawn."""
     if getattr(learner, "form", None) != "anchored":
-        raise InvalidInput(f"learner must be a GD, LazyGD, KLazyGD or KLazyFTRL, got {learner!r}.")
+        raise InvalidInput(
+            f"learner must be a GD, LazyGD, KLazyGD or KLazyFTRL, got {learner!r}."
+        )
     if learner.domain.dim != 2:
         raise InvalidInput(f"learner.domain must have dimension 2, got {learner.domain.dim}.")
     g = rows(g, "g", 2)
     largest = np.abs(g).max()
     if largest > LARGEST_DRAWN:
-        raise InvalidInput(f"g must be within +-{LARGEST_DRAWN:g}, got {largest}. Use larger units.")
+        raise InvalidInput(
+            f"g must be within +-{LARGEST_DRAWN:g}, got {largest}. Use larger units."
+        )
     t = integer(t, "t")
     if t > len(g):
         raise InvalidInput(f"t must be at most {len(g)}, the rounds of g, got {t}.")
@@ -112,7 +118,9 @@ def normal_cone(domain: ConvexSet, x: Array, guess: Array) -> Array:
         return np.empty((0, 2))
     first = edge(-1.0)
     last = edge(1.0)
-    if last - first < RAY and miss(np.array([best + np.pi])) <= near:  # a segment's cone is a line
+    if (
+        last - first < RAY and miss(np.array([best + np.pi])) <= near
+    ):  # a segment's cone is a line
         return _unit(np.array([best, best + np.pi]))
     return _unit(np.linspace(first, last, 33))
 

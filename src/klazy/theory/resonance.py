@@ -89,10 +89,14 @@ class Resonance:
         x = self.lengths[order]
         wide = bool(self.lengths.max() >= WIDE_RATIO * self.lengths.min())
         log = "x" if wide else ""
-        return show.draw_lines(x, lines, "phase length", "smoothed regret per round", marked=marked, log=log)
+        return show.draw_lines(
+            x, lines, "phase length", "smoothed regret per round", marked=marked, log=log
+        )
 
 
-def resonance(learner: Descent[Any], lengths: Sequence[int] | None = None, flips: int = 20) -> Resonance:
+def resonance(
+    learner: Descent[Any], lengths: Sequence[int] | None = None, flips: int = 20
+) -> Resonance:
     """Find the phase lengths at which laziness costs most and least.
 
     The costs are a unit vector and its opposite, by turns: along the diagonal on a unit l2 ball, else along that of the
@@ -144,7 +148,9 @@ def resonance(learner: Descent[Any], lengths: Sequence[int] | None = None, flips
     for length in chosen.tolist():
         scenario = _make_phases(learner.domain, length, length * (flips + 1))
         traces = run_many(pair, scenario.costs, record="totals", jobs=1)
-        found.append([regret(trace, scenario.comparator).smoothed / scenario.costs.T for trace in traces])
+        found.append(
+            [regret(trace, scenario.comparator).smoothed / scenario.costs.T for trace in traces]
+        )
     return Resonance(chosen, *np.array(found).T)
 
 
@@ -155,7 +161,9 @@ def _make_phases(domain: ConvexSet, length: int, T: int) -> Scenario:
         return phases_of_length(length, T, d)
     diagonal = np.full((1, d), 1.0 / np.sqrt(d))
     corners = domain.lowest(np.vstack((np.eye(d), -np.eye(d))))
-    across = corners[d:] - corners[:d]  # from where each coordinate is least to where it is largest
+    across = (
+        corners[d:] - corners[:d]
+    )  # from where each coordinate is least to where it is largest
     longest = across[np.argmax(across.diagonal())]
     ways = np.vstack((diagonal, longest / (float(np.linalg.norm(longest)) or 1.0)))
     widths = np.vecdot(ways, domain.lowest(-ways) - domain.lowest(ways))

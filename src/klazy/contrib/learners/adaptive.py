@@ -18,8 +18,12 @@ from klazy.sets import ConvexSet
 from klazy.sets.base import check_bounded
 
 MOST_LEVELS = 53  # no run outlives an interval of 2^52 rounds
-LARGEST_CHANGE = 1.25  # the largest change of evidence in a round, if certainty needs at most a quarter of n
-PACE_MARGIN = 0.7  # over K, what squares and changes cost: the proof needs a pace A >= K exp(0.625 / A)
+LARGEST_CHANGE = (
+    1.25  # the largest change of evidence in a round, if certainty needs at most a quarter of n
+)
+PACE_MARGIN = (
+    0.7  # over K, what squares and changes cost: the proof needs a pace A >= K exp(0.625 / A)
+)
 SEARCHES = 200  # halvings
 
 
@@ -309,11 +313,15 @@ class SteadyAdaptive(_Adaptive[SteadyState]):
         mixtures = self._mix(points, state.evidence)
         saved = (mixtures[:-1] - points[1:]) @ g + state.mixture_moved[:-1] - state.moved[1:]
         evidence = self._learn(state.evidence, np.clip(saved / self.worst, -1.0, 1.0))
-        experts = tuple(expert.step(own, g) for expert, own in zip(self.experts, state.experts, strict=True))
+        experts = tuple(
+            expert.step(own, g) for expert, own in zip(self.experts, state.experts, strict=True)
+        )
         following = np.array([expert.x for expert in experts])
         mixed = self._mix(following, evidence)
         moved = self._price(following - points)
-        return SteadyState(state.t + 1, mixed[-1], experts, evidence, moved, self._price(mixed - mixtures))
+        return SteadyState(
+            state.t + 1, mixed[-1], experts, evidence, moved, self._price(mixed - mixtures)
+        )
 
     def _learn(self, evidence: Array, saved: Array) -> Array:
         """Update the evidence after a round: it fades, and savings are added unless it is beyond its limits."""

@@ -110,7 +110,9 @@ class Entropy(Geometry):
 
     def check(self, domain: Any) -> None:
         if not domain.has_total:
-            raise InvalidInput(f"Entropy needs a Simplex or CappedSimplex, got {domain!r}. Use MemoryGD.")
+            raise InvalidInput(
+                f"Entropy needs a Simplex or CappedSimplex, got {domain!r}. Use MemoryGD."
+            )
         lowest = np.min(getattr(domain, "floor", 0.0))
         if lowest < 0.0:
             raise InvalidInput(f"Entropy needs floors of at least 0, got {lowest}. Use MemoryGD.")
@@ -120,7 +122,9 @@ class Entropy(Geometry):
                 f"Entropy needs caps above 0, got {domain!r}. Leave out coordinates that are always 0."
             )
         if (low > high).any() or low.sum() > domain.total * (1.0 + 1e-12):
-            raise InvalidInput(f"floor={self.floor} does not fit into {domain!r}. Use a smaller floor.")
+            raise InvalidInput(
+                f"floor={self.floor} does not fit into {domain!r}. Use a smaller floor."
+            )
 
     def least(self, domain: Any) -> float:
         """Give the value below which the floor lets no coordinate fall.

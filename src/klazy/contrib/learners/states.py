@@ -39,10 +39,14 @@ class StatesRule(Learner[S]):
 
     def __init__(self, domain: ConvexSet, movement: Movement | str, *, start: Any = None) -> None:
         if type(check_domain(domain)) is not Simplex:
-            raise InvalidInput(f"domain must be a Simplex whose corners are states, got {domain!r}.")
+            raise InvalidInput(
+                f"domain must be a Simplex whose corners are states, got {domain!r}."
+            )
         known = as_movement(movement)
         if known.degree != 1.0 or not known.is_steady:
-            raise InvalidInput(f"movement must be a norm with one weight for all rounds, got {known!r}.")
+            raise InvalidInput(
+                f"movement must be a norm with one weight for all rounds, got {known!r}."
+            )
         known.check(domain.dim)
         first = check_start(domain, start)
         if first is not None and np.count_nonzero(first) != 1:
@@ -57,7 +61,9 @@ class StatesRule(Learner[S]):
     @cached_property
     def switching(self) -> Array:
         """What every switch costs, of shape (n, n)."""
-        return float(self.movement.weight) * self.movement.distance(self.corners[:, None] - self.corners)
+        return float(self.movement.weight) * self.movement.distance(
+            self.corners[:, None] - self.corners
+        )
 
     @cached_property
     def total(self) -> float:
@@ -151,7 +157,12 @@ class Stay(StatesRule[StayState]):
     times: float
 
     def __init__(
-        self, domain: ConvexSet, movement: Movement | str, times: float = 1.0, *, start: Any = None
+        self,
+        domain: ConvexSet,
+        movement: Movement | str,
+        times: float = 1.0,
+        *,
+        start: Any = None,
     ) -> None:
         super().__init__(domain, movement, start=start)
         self._keep(times=positive(times, "times"))
@@ -281,7 +292,9 @@ class BlockedArms(FromCosts, StatesRule[ArmState]):
         if t % self.block_length == 0:
             arm = int(np.argmax(x))
             losses = losses.copy()
-            losses[arm] += block / (self.largest * self.block_length) / self._chances(t, losses)[arm]
+            losses[arm] += (
+                block / (self.largest * self.block_length) / self._chances(t, losses)[arm]
+            )
             x = self._draw(t + 1, losses)
             block = 0.0
         return ArmState(t + 1, x, losses, block)

@@ -218,7 +218,12 @@ class OnlineNewton(WealthRule[NewtonState]):
     delta: float
 
     def __init__(
-        self, domain: ConvexSet, beta: float = 1.0, delta: float = 0.125, *, start: ArrayLike | None = None
+        self,
+        domain: ConvexSet,
+        beta: float = 1.0,
+        delta: float = 0.125,
+        *,
+        start: ArrayLike | None = None,
     ) -> None:
         super().__init__(domain, start=start)
         self._keep(beta=positive(beta, "beta"), delta=positive(delta, "delta"))
@@ -360,7 +365,9 @@ class PAMR(Reversion):
     [0.0, 1.0]
     """
 
-    def __init__(self, domain: ConvexSet, epsilon: float = 0.5, *, start: ArrayLike | None = None) -> None:
+    def __init__(
+        self, domain: ConvexSet, epsilon: float = 0.5, *, start: ArrayLike | None = None
+    ) -> None:
         super().__init__(domain, epsilon, 1, start=start)
 
     def predict(self, past: Array) -> tuple[Array, float]:
@@ -394,7 +401,12 @@ class OLMAR(Reversion):
     """
 
     def __init__(
-        self, domain: ConvexSet, epsilon: float = 10.0, window: int = 5, *, start: ArrayLike | None = None
+        self,
+        domain: ConvexSet,
+        epsilon: float = 10.0,
+        window: int = 5,
+        *,
+        start: ArrayLike | None = None,
     ) -> None:
         super().__init__(domain, epsilon, window, start=start)
 

@@ -229,7 +229,12 @@ class Budgeted(Wrapper[BudgetedState]):
     T: int | None
 
     def __init__(
-        self, learner: Learner[Any], S: float, movement: Movement | str | None = None, *, T: int | None = None
+        self,
+        learner: Learner[Any],
+        S: float,
+        movement: Movement | str | None = None,
+        *,
+        T: int | None = None,
     ) -> None:
         self._wrap(learner)
         budget = positive(S, "S", "Give a number above zero, or use Fixed to stay.")
@@ -392,6 +397,8 @@ class LongTerm(Wrapper[LongTermState]):
         t = self._check_kind(state, LongTermState)
         inner = self.learner.check_state(state.inner)
         if not np.array_equal(state.x, inner.x):
-            raise InvalidInput(f"state.x must be that of state.inner, got {np.asarray(state.x).tolist()}.")
+            raise InvalidInput(
+                f"state.x must be that of state.inner, got {np.asarray(state.x).tolist()}."
+            )
         price = non_negative(state.price, "state.price")
         return LongTermState(t, inner.x, inner, price, number(state.used, "state.used"))

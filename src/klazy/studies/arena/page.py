@@ -34,7 +34,9 @@ def describe_ranking(found: Arena) -> list[str]:
                 f"than 2 % in {row['worse_by_2_%']:.0%} of the games."
             )
     tuned = next(row for row in rows if row["told"] == TUNED)
-    texts.append(f"The best single tuned contender is {tuned['contender']}, at {tuned['best_tuned']:.2f}.")
+    texts.append(
+        f"The best single tuned contender is {tuned['contender']}, at {tuned['best_tuned']:.2f}."
+    )
     return texts
 
 
@@ -44,7 +46,9 @@ def warn(found: Arena) -> list[str]:
     if found.quick:
         texts.append("A quick look: few games, and short ones. Cite the whole suite only.")
     if found.only:
-        texts.append(f"Only these families were played: {', '.join(found.only)}. This is not the suite.")
+        texts.append(
+            f"Only these families were played: {', '.join(found.only)}. This is not the suite."
+        )
     if found.seed < DESIGNED and not found.quick:
         seeds = f"Seeds below {DESIGNED} were used to design learners"
         texts.append(f"{seeds}; --fresh 1000 draws games that nobody has seen.")
@@ -75,7 +79,8 @@ def _draw_games(found: Arena) -> "Figure":
     entries = [game.entry for game in found.games]
     families = list(dict.fromkeys(entry.family for entry in entries))
     order = sorted(
-        range(len(entries)), key=lambda at: (families.index(entries[at].family), entries[at].price)
+        range(len(entries)),
+        key=lambda at: (families.index(entries[at].family), entries[at].price),
     )
     values = found.ratios[order][:, [found.names.index(name) for name in names]]
     return show.draw_matrix(values, names, [entries[at].family for at in order], LABEL)

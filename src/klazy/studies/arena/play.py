@@ -24,7 +24,14 @@ from klazy.game.batch import run_batch
 from klazy.game.run import run
 from klazy.hindsight import offline_optimum
 from klazy.hindsight.optimum import GapNotReached
-from klazy.studies.arena.suite import SUITE_VERSION, SUITES, Entry, Game, find_missing_data, list_games
+from klazy.studies.arena.suite import (
+    SUITE_VERSION,
+    SUITES,
+    Entry,
+    Game,
+    find_missing_data,
+    list_games,
+)
 from klazy.studies.arena.table import Arena, GameOptimum, GameScore, PlayedGame
 from klazy.studies.contenders import (
     ARENA,
@@ -107,7 +114,9 @@ def play_suite(
         missing["PyNOL"] = "it is not installed"
     names = [contender.name for contender in own]
     known = [
-        each for each in list_contenders(ARENA) if each.name not in names and int(each.since) <= int(suite)
+        each
+        for each in list_contenders(ARENA)
+        if each.name not in names and int(each.since) <= int(suite)
     ]
     contenders = [*known, *outside, *own]
     store = None
@@ -121,7 +130,10 @@ def play_suite(
         todo = [each for each in contenders if each.name not in done]
         if todo:
             tasks.append(GameTask(entry, todo, find_cache()))
-    with ResultWriter(store, make_value_rows) as writer, show_progress("playing games") as report_progress:
+    with (
+        ResultWriter(store, make_value_rows) as writer,
+        show_progress("playing games") as report_progress,
+    ):
         for count, game in enumerate(map_unordered(play_game, tasks, jobs), start=1):
             for result in _list_values(game, own):
                 writer.add(result)
@@ -139,7 +151,9 @@ def _choose_games(entries: list[Entry], only: Sequence[str]) -> list[Entry]:
     known = list(dict.fromkeys(entry.family for entry in entries))
     for family in only:
         if family not in known:
-            raise InvalidInput(f"{write_option('only')} must be one of {', '.join(known)}, got {family!r}.")
+            raise InvalidInput(
+                f"{write_option('only')} must be one of {', '.join(known)}, got {family!r}."
+            )
     return [entry for entry in entries if not only or entry.family in only]
 
 
@@ -210,7 +224,14 @@ def compare(
     own = [make_own(learner) for learner in learners]
     folder = None if out is None else Path(out)
     return play_suite(
-        own, seed=seed, quick=quick, only=only, out=folder, jobs=jobs, progress=progress, suite=suite
+        own,
+        seed=seed,
+        quick=quick,
+        only=only,
+        out=folder,
+        jobs=jobs,
+        progress=progress,
+        suite=suite,
     )
 
 
@@ -261,18 +282,28 @@ def play_game(task: GameTask) -> PlayedGame:
         try:
             outcomes[contender.name] = play_contender(game, facts, contender)
         except Exception as failed:
-            why = str(failed) if isinstance(failed, InvalidInput) else f"{type(failed).__name__}: {failed}"
-            raise InvalidInput(f"{contender.name} failed in the game {task.entry.name!r}: {why}") from failed
+            why = (
+                str(failed)
+                if isinstance(failed, InvalidInput)
+                else f"{type(failed).__name__}: {failed}"
+            )
+            raise InvalidInput(
+                f"{contender.name} failed in the game {task.entry.name!r}: {why}"
+            ) from failed
     return PlayedGame(task.entry, game.scale, find_game_optimum(game, task.cache), outcomes)
 
 
 def make_facts(game: Game) -> Facts:
     """Return what contenders may know: the length of the first half, and gradients there at the start."""
     first = game.first
-    rounds = np.unique(np.linspace(1, first.T, min(first.T, GRADIENT_SAMPLE)).astype(int)).tolist()
+    rounds = np.unique(
+        np.linspace(1, first.T, min(first.T, GRADIENT_SAMPLE)).astype(int)
+    ).tolist()
     gradients = np.array([first.subgradient(t, game.domain.start) for t in rounds])
     family = game.costs.family
-    return Facts(game.domain, game.movement, family, gradients, game.half, game.costs.T, ARENA_COUNTS)
+    return Facts(
+        game.domain, game.movement, family, gradients, game.half, game.costs.T, ARENA_COUNTS
+    )
 
 
 def play_contender(game: Game, facts: Facts, contender: Contender) -> GameScore:
@@ -332,7 +363,13 @@ def find_game_optimum(game: Game, folder: Path | None) -> GameOptimum:
     digest = sha256()
     for array in second.arrays():
         digest.update(np.ascontiguousarray(array).tobytes())
-    about = (repr(game.domain), repr(game.movement), type(second).__name__, OPTIMUM_GAP, OPTIMUM_ITERATIONS)
+    about = (
+        repr(game.domain),
+        repr(game.movement),
+        type(second).__name__,
+        OPTIMUM_GAP,
+        OPTIMUM_ITERATIONS,
+    )
     key = make_key(*about, digest.hexdigest())
     if key not in known:
         known[key] = _compute_optimum(game)
@@ -379,7 +416,9 @@ def list_outside() -> list[Contender]:
     except ImportError:
         return []
     return [
-        Contender(f"{name} (PyNOL)", OTHER_PACKAGES, partial(_play_outside, name), is_learner=False)
+        Contender(
+            f"{name} (PyNOL)", OTHER_PACKAGES, partial(_play_outside, name), is_learner=False
+        )
         for name in PYNOL_MODELS
     ]
 
@@ -392,11 +431,16 @@ def _play_outside(name: str, game: Game, largest: float) -> Array:
     sizes = [costs.T, largest]
     # Ader knows no movement cost.
     if name == "Scream":
-        sizes.append(float(np.max(game.movement.weight)) * game.movement.lipschitz(game.domain.dim))
+        sizes.append(
+            float(np.max(game.movement.weight)) * game.movement.lipschitz(game.domain.dim)
+        )
     model = model_class(_Domain(game), *sizes, prior=np.array(game.domain.start))
     points = np.empty((costs.T, costs.dim))
     for t in range(1, costs.T + 1):
-        round_costs = {"func": partial(costs.value, t), "grad_func": partial(costs.subgradient, t)}
+        round_costs = {
+            "func": partial(costs.value, t),
+            "grad_func": partial(costs.subgradient, t),
+        }
         points[t - 1], _, _ = model.opt(environment.Environment(**round_costs))
     return points
 

@@ -18,7 +18,14 @@ from klazy.base.parallel import map_unordered
 from klazy.studies.arena.play import GameTask, Progress, find_cache, list_outside, play_game
 from klazy.studies.arena.suite import SUITES, Entry, list_games
 from klazy.studies.arena.table import CLEARLY, FLOOR, Arena, Row, average_ratios
-from klazy.studies.contenders import ARENA, OTHER_PACKAGES, YOURS, Contender, import_own, list_contenders
+from klazy.studies.contenders import (
+    ARENA,
+    OTHER_PACKAGES,
+    YOURS,
+    Contender,
+    import_own,
+    list_contenders,
+)
 
 # Shares of the spread that differ by less are the same: optima are known to about as much.
 TOLERANCE = 0.1 * FLOOR
@@ -61,7 +68,10 @@ class SubmittedGame(BaseModel, frozen=True, extra="forbid"):
     def list_figures(self, names: Sequence[str]) -> dict[str, float]:
         """Return what can be compared: all shares, and the optimum as a share."""
         figures = {"the optimum": self.optimum / self.spread}
-        figures |= {"the best tuned contender": self.best_tuned, "the picked contender": self.picked}
+        figures |= {
+            "the best tuned contender": self.best_tuned,
+            "the picked contender": self.picked,
+        }
         return figures | dict(zip(names, self.costs, strict=True))
 
 
@@ -111,7 +121,9 @@ class Submission(BaseModel, frozen=True, extra="forbid"):
             A row for each entrant, in their order.
         """
         ratios = self.find_ratios()
-        beaten = np.array([(game.best_tuned + FLOOR) / (game.picked + FLOOR) for game in self.games])
+        beaten = np.array(
+            [(game.best_tuned + FLOOR) / (game.picked + FLOOR) for game in self.games]
+        )
         rows = []
         for at, entrant in enumerate(self.entrants):
             worst = int(ratios[:, at].argmax())
@@ -202,7 +214,9 @@ def read_submission(file: Path) -> Submission:
         first = wrong.errors()[0]
         place = ".".join(map(str, first["loc"])) or "the file"
         remedy = "`klazy arena --submit FILE` writes such files."
-        raise InvalidInput(f"{file} holds no results: {place}: {first['msg']}. {remedy}") from None
+        raise InvalidInput(
+            f"{file} holds no results: {place}: {first['msg']}. {remedy}"
+        ) from None
     if len(set(found.names)) < len(found.names):
         raise InvalidInput(f"{file} has two entrants of one name.")
     known = set(found.list_suite())
@@ -266,13 +280,20 @@ def replay_sample(
         if progress is not None:
             progress(done, count)
     entries = [game.entry for game in games]
-    arena = Arena([played[entry] for entry in entries], contenders, claimed.seed, suite=claimed.suite)
+    arena = Arena(
+        [played[entry] for entry in entries], contenders, claimed.seed, suite=claimed.suite
+    )
     differences = []
     for game, again in zip(games, _measure_games(arena, claimed.names), strict=True):
         figures = again.list_figures(claimed.names)
         for name, share in game.list_figures(claimed.names).items():
             if abs(share - figures[name]) > TOLERANCE:
-                row = {"game": game.entry.name, "figure": name, "claimed": share, "replayed": figures[name]}
+                row = {
+                    "game": game.entry.name,
+                    "figure": name,
+                    "claimed": share,
+                    "replayed": figures[name],
+                }
                 differences.append(row)
     return entries, differences
 
@@ -291,5 +312,7 @@ def _find_contenders(claimed: Submission, trust: bool) -> list[Contender]:
         elif entrant.learner in outside:
             found.append(outside[entrant.learner])
         else:
-            found += [replace(each, name=entrant.name) for each in import_own([entrant.learner], trust)]
+            found += [
+                replace(each, name=entrant.name) for each in import_own([entrant.learner], trust)
+            ]
     return found

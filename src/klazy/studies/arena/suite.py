@@ -202,11 +202,18 @@ def list_games(seed: int = 0, *, quick: bool = False, suite: str = SUITE_VERSION
         sequences = []
         for draw in range(seed, seed + SEEDS):
             for recipes, rounds in ((DRAWN_FAMILIES, FULL_ROUNDS), (added, MINUTE_ROUNDS)):
-                sequences += [(family, place, draw, rounds) for family, place in _list_places(recipes)]
-        sequences += [(family, place, None, ALL_ROUNDS) for family, place in _list_places(DATA_FAMILIES)]
+                sequences += [
+                    (family, place, draw, rounds) for family, place in _list_places(recipes)
+                ]
+        sequences += [
+            (family, place, None, ALL_ROUNDS) for family, place in _list_places(DATA_FAMILIES)
+        ]
         prices = RELATIVE_PRICES
     found = itertools.product(sequences, prices)
-    return [Entry(family, place, price, draw, rounds) for (family, place, draw, rounds), price in found]
+    return [
+        Entry(family, place, price, draw, rounds)
+        for (family, place, draw, rounds), price in found
+    ]
 
 
 def _list_places(recipes: Recipes) -> list[tuple[str, str]]:
@@ -316,7 +323,9 @@ def _draw_season(rng: "Generator", T: int, d: int = DIM) -> Array:
     """Draw means that repeat after 24, 48 or 168 rounds, of two waves each, under noise."""
     period = rng.choice([24, 48, 168])
     t = np.arange(T)[:, None] / period
-    wave = np.sin(2.0 * np.pi * (t + rng.random(d))) + 0.5 * np.sin(4.0 * np.pi * (t + rng.random(d)))
+    wave = np.sin(2.0 * np.pi * (t + rng.random(d))) + 0.5 * np.sin(
+        4.0 * np.pi * (t + rng.random(d))
+    )
     return wave + 0.5 * _draw_noise(rng, T, d)
 
 
@@ -355,7 +364,9 @@ def _store_goods(demands: Array) -> Setting:
     """Keep goods in stock: a unit that is missing costs four, one too many costs one."""
     d = demands.shape[1]
     domain = Box(np.zeros(d), np.full(d, CAP))
-    return _measure(domain, L1Movement, partial(PinballCosts, short=4.0, excess=1.0), demands.clip(0.0, CAP))
+    return _measure(
+        domain, L1Movement, partial(PinballCosts, short=4.0, excess=1.0), demands.clip(0.0, CAP)
+    )
 
 
 def _sell(drift: Draw, noise: float) -> Recipe:
@@ -399,7 +410,9 @@ CURVED_FAMILIES: Recipes = {
 def _draw_day(rng: "Generator", T: int, d: int = DIM) -> Array:
     """Draw means that repeat after a day of minutes, of two waves, with minutes that are alike."""
     t = np.arange(T)[:, None] / DAY_ROUNDS
-    wave = np.sin(2.0 * np.pi * (t + rng.random(d))) + 0.3 * np.sin(4.0 * np.pi * (t + rng.random(d)))
+    wave = np.sin(2.0 * np.pi * (t + rng.random(d))) + 0.3 * np.sin(
+        4.0 * np.pi * (t + rng.random(d))
+    )
     return wave + 0.3 * _smooth(_draw_noise(rng, T, d), 0.98)
 
 
@@ -417,7 +430,10 @@ def _load_server(drift: Draw) -> Recipe:
 
 
 DRAWN_FAMILIES: Recipes = {
-    family: {place: Recipe(draw, partial(_measure, *kind, LinearCosts)) for place, kind in SET_KINDS.items()}
+    family: {
+        place: Recipe(draw, partial(_measure, *kind, LinearCosts))
+        for place, kind in SET_KINDS.items()
+    }
     for family, draw in LINEAR_FAMILIES.items()
 } | CURVED_FAMILIES
 SERVER_FAMILIES: Recipes = {
@@ -455,7 +471,9 @@ def _count_prompts(column: str, seconds: float) -> Array:
     """Count the requests or tokens of two language-model services in each interval."""
     from klazy.datasets import llm_requests
 
-    columns = [llm_requests(service, seconds)[column].to_numpy() for service in ("conversation", "code")]
+    columns = [
+        llm_requests(service, seconds)[column].to_numpy() for service in ("conversation", "code")
+    ]
     shorter = min(map(len, columns))
     return np.column_stack([values[:shorter] for values in columns]).astype(float)
 

@@ -128,7 +128,9 @@ class Arena(Tabular):
 
     def _collect(self, name: str) -> Array:
         """Return a number of every outcome, of shape (games, contenders)."""
-        return np.array([[getattr(game.outcomes[each], name) for each in self.names] for game in self.games])
+        return np.array(
+            [[getattr(game.outcomes[each], name) for each in self.names] for game in self.games]
+        )
 
     @cached_property
     def _scales(self) -> Array:
@@ -200,7 +202,9 @@ class Arena(Tabular):
         """
         sums = np.bincount(self.sequences, logs)
         sizes = np.bincount(self.sequences)
-        drawn = np.random.default_rng(0).integers(self.sequence_count, size=(DRAWS, self.sequence_count))
+        drawn = np.random.default_rng(0).integers(
+            self.sequence_count, size=(DRAWS, self.sequence_count)
+        )
         means = sums[drawn].sum(axis=1) / sizes[drawn].sum(axis=1)
         low, high = np.exp(np.quantile(means, (0.025, 0.975))).tolist()
         return low, high
@@ -316,8 +320,13 @@ class Arena(Tabular):
         rows = []
         for value in dict.fromkeys(values):
             own = np.array([each == value for each in values])
-            row = {key: f"{value:g}" if isinstance(value, float) else value, "games": int(own.sum())}
-            row |= {name: average_ratios(self.ratios[own, at]) for at, name in enumerate(self.names)}
+            row = {
+                key: f"{value:g}" if isinstance(value, float) else value,
+                "games": int(own.sum()),
+            }
+            row |= {
+                name: average_ratios(self.ratios[own, at]) for at, name in enumerate(self.names)
+            }
             rows.append(row)
         return rows
 
@@ -383,7 +392,9 @@ class Arena(Tabular):
         for game in self.games:
             about = {"game": game.entry.name, **game.entry._asdict(), "scale": game.scale}
             paid = {name: game.outcomes[name].cost - game.best.cost for name in self.names}
-            games.append(about | {"optimum": game.best.cost, "gap": game.best.gap, "above_optimum": paid})
+            games.append(
+                about | {"optimum": game.best.cost, "gap": game.best.gap, "above_optimum": paid}
+            )
         return {
             "suite": self.suite,
             "seed": self.seed,
@@ -424,7 +435,9 @@ class Arena(Tabular):
         return f"Arena({len(self.games)} games, {len(self.contenders)} contenders, best: {best['contender']})"
 
     def __str__(self) -> str:
-        lines = [f"{'contender':20}{'best tuned':>12}{'picked':>9}{'hindsight':>11}{'lost by 2 %':>13}"]
+        lines = [
+            f"{'contender':20}{'best tuned':>12}{'picked':>9}{'hindsight':>11}{'lost by 2 %':>13}"
+        ]
         for row in self.rank():
             shares = f"{row['best_tuned']:12.3f}{row['picked']:9.3f}{row['hindsight']:11.3f}"
             lines.append(f"{row['contender']:20}{shares}{row['worse_by_2_%']:13.0%}")

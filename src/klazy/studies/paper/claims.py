@@ -19,7 +19,11 @@ class Claim(NamedTuple):
 
     def measure(self, rows: Sequence[Row]) -> float | None:
         """Return the gain in per cent, from the rows of the experiment; None if ``worse`` has nothing positive to save."""
-        measured = {row["learner"]: self._read(row) for row in rows if row["experiment"] == self.experiment}
+        measured = {
+            row["learner"]: self._read(row)
+            for row in rows
+            if row["experiment"] == self.experiment
+        }
         if measured[self.worse] <= 0.0:
             return None
         return 100.0 * (1.0 - measured[self.better] / measured[self.worse])

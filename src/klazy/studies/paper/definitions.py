@@ -173,7 +173,9 @@ def _make_stochastic(authors: bool, seed: Any, shorter: int) -> Scenario:
     return replace(scenario, costs=LinearCosts(g / np.linalg.norm(g, axis=1, keepdims=True)))
 
 
-def _make_corrupted(authors: bool, seed: Any, shorter: int, authors_length: int = 2000) -> Scenario:
+def _make_corrupted(
+    authors: bool, seed: Any, shorter: int, authors_length: int = 2000
+) -> Scenario:
     """Make the corrupted sequence; ``authors``: against minus the majority sign of the 21 rounds around, ties positive."""
     length = authors_length if authors else 2000
     scenario = corrupted(length=length // shorter)
@@ -191,7 +193,9 @@ def _make_worst_case(authors: bool, seed: Any, shorter: int) -> Scenario:
     return Scenario("worst case", L1Ball(5), LinearCosts(sign / np.sqrt(5.0)), -sign / 5.0)
 
 
-def _plan_descents(c: float, slacks: Sequence[int] = (), authors_c: float | None = None) -> MakeLearners:
+def _plan_descents(
+    c: float, slacks: Sequence[int] = (), authors_c: float | None = None
+) -> MakeLearners:
     """Plan GD, LazyGD and k-lazyGD at sigma = sqrt(t / c); ``authors``: at sqrt((t + 1) / authors_c)."""
 
     def make(scenario: Scenario, authors: bool) -> dict[str, Learner[Any]]:
@@ -227,11 +231,15 @@ def _make_ensembles(scenario: Scenario, authors: bool) -> dict[str, Learner[Any]
 EXPERIMENTS: dict[str, Definition] = {
     "example-i": Definition(lambda *_: rotating(), _plan_descents(1.0, [5])),
     "example-ii": Definition(lambda *_: alternating(), _plan_descents(1.0)),
-    "stochastic": Definition(_make_stochastic, _plan_descents(60.0, PRINTED_SLACKS["stochastic"])),
+    "stochastic": Definition(
+        _make_stochastic, _plan_descents(60.0, PRINTED_SLACKS["stochastic"])
+    ),
     "corrupted": Definition(_make_corrupted, _plan_descents(16.0, PRINTED_SLACKS["corrupted"])),
     "worst-case": Definition(_make_worst_case, _plan_descents(8.0, [19], authors_c=10.0)),
     "ensemble-stochastic": Definition(_make_stochastic, _make_ensembles),
-    "ensemble-corrupted": Definition(partial(_make_corrupted, authors_length=4000), _make_ensembles),
+    "ensemble-corrupted": Definition(
+        partial(_make_corrupted, authors_length=4000), _make_ensembles
+    ),
 }
 
 
@@ -278,7 +286,9 @@ class Outcome:
         """
         about = {"experiment": self.experiment.name, "T": self.experiment.scenario.costs.T}
         theirs = {f"comparator_{name}": total for name, total in _sum_up(self.comparator).items()}
-        return [{**about, "learner": label, **row, **theirs} for label, row in self.sum_up().items()]
+        return [
+            {**about, "learner": label, **row, **theirs} for label, row in self.sum_up().items()
+        ]
 
     def sum_up(self) -> dict[str, dict[str, float]]:
         """Add up what each learner paid.
@@ -317,7 +327,10 @@ def play_experiment(experiment: Experiment) -> Outcome:
     """
     g = experiment.scenario.costs.arrays()[0]
     u = np.asarray(experiment.scenario.comparator)
-    points = {label: _play_learner(learner, experiment) for label, learner in experiment.learners.items()}
+    points = {
+        label: _play_learner(learner, experiment)
+        for label, learner in experiment.learners.items()
+    }
     if not experiment.rounded:
         exact = {label: _charge(g, x, x[:1]) for label, x in points.items()}
         return Outcome(experiment, _charge(g, u, u[:1]), exact)
@@ -382,7 +395,9 @@ def _average_rounded(learner: SAder, experiment: Experiment) -> Array:
     Linear costs have one gradient, so that the experts play as if they were alone, and <g, x_t> is the same for all.
     """
     costs = experiment.scenario.costs
-    points = np.stack([np.round(run_experiment(expert, costs).x, DECIMALS) for expert in learner.experts])
+    points = np.stack(
+        [np.round(run_experiment(expert, costs).x, DECIMALS) for expert in learner.experts]
+    )
     moved = np.linalg.norm(np.diff(points, axis=1, prepend=0.0), axis=2)
     losses = np.cumsum(np.vecdot(points, costs.arrays()[0]) + moved, axis=1)
     before = np.concatenate((np.zeros((len(points), 1)), losses[:, :-1]), axis=1)

@@ -24,7 +24,9 @@ ACTIONS = {"example-i": (slice(97, 101), 10.0), "example-ii": (slice(88, 90), 10
 
 def report_experiment(name: str, section: Section, settings: PaperSettings) -> None:
     """Report one of the paper's experiments, in the preset of the settings."""
-    made = definitions.make_experiment(name, settings.preset, seed=settings.seed, shorter=settings.shorter)
+    made = definitions.make_experiment(
+        name, settings.preset, seed=settings.seed, shorter=settings.shorter
+    )
     outcome = definitions.play_experiment(made)
     rows = [{"preset": settings.preset, **row} for row in _add_hindsight(outcome)]
     section.tables[RESULTS] = rows
@@ -91,7 +93,11 @@ def keep_near(running: Mapping[str, Array]) -> dict[str, Array]:
     """Return the curves that do not end far above the first."""
     end = float(next(iter(running.values()))[-1])
     far = FAR_ABOVE * max(end, 0.0)
-    return {label: curve for label, curve in running.items() if curve[-1] <= far or label in ("GD", "SAder")}
+    return {
+        label: curve
+        for label, curve in running.items()
+        if curve[-1] <= far or label in ("GD", "SAder")
+    }
 
 
 def _draw_actions(section: Section, scenario: Scenario, rounds: slice, sigma: float) -> None:

@@ -9,7 +9,15 @@ from scipy.special import stdtrit
 
 from klazy import show
 from klazy.base.checks import Array
-from klazy.contrib import OBD, ROBD, AveragingHorizon, LookAhead, LookAheadSAder, RecedingHorizon, run_ahead
+from klazy.contrib import (
+    OBD,
+    ROBD,
+    AveragingHorizon,
+    LookAhead,
+    LookAheadSAder,
+    RecedingHorizon,
+    run_ahead,
+)
 from klazy.costs import Costs, QuadraticCosts
 from klazy.game.batch import run_batch
 from klazy.game.regret import competitive_ratio, regret
@@ -23,16 +31,26 @@ from klazy.schedules import Sqrt
 from klazy.sequences import Scenario, corrupted, stochastic
 from klazy.sets import Box, ConvexSet, L1Ball
 from klazy.studies.paper.claims import CLAIMS
-from klazy.studies.paper.definitions import PRINTED_SLACKS, PaperSettings, make_experiment, play_experiment
+from klazy.studies.paper.definitions import (
+    PRINTED_SLACKS,
+    PaperSettings,
+    make_experiment,
+    play_experiment,
+)
 from klazy.studies.paper.experiments import keep_near
 from klazy.studies.paper.section import Row, Section
 from klazy.theory import k_star, sigma_star, theorem_5, theorem_8
 from klazy.theory.diagnosis import phases_of
 
 # The two long sequences, with the length of a phase and the sigma as printed.
-SEQUENCES = {"stochastic": (stochastic, 4000, Sqrt(60.0)), "corrupted": (corrupted, 2000, Sqrt(16.0))}
+SEQUENCES = {
+    "stochastic": (stochastic, 4000, Sqrt(60.0)),
+    "corrupted": (corrupted, 2000, Sqrt(16.0)),
+}
 # Six gradients on the l1 ball of the plane: k = 2 moves more than k = 1.
-MORE_MOVES = np.array([[1.0, -1.0], [0.0, 1.0], [-2.0, 2.0], [1.0, -2.0], [0.0, -1.0], [-2.0, 1.0]])
+MORE_MOVES = np.array(
+    [[1.0, -1.0], [0.0, 1.0], [-2.0, 2.0], [1.0, -2.0], [0.0, -1.0], [-2.0, 1.0]]
+)
 # The random runs of the remark on movement: rounds, and slacks from greedy to fully lazy.
 RANDOM_ROUNDS = 60
 RANDOM_SLACKS = (1, 2, 8, RANDOM_ROUNDS)
@@ -54,7 +72,9 @@ def _draw_scenarios(name: str, settings: PaperSettings) -> list[Scenario]:
     return [make(settings.seed, length=length), *drawn]
 
 
-def _measure_regrets(learners: Sequence[Learner[Any]], scenario: Scenario, weight: float = 1.0) -> Array:
+def _measure_regrets(
+    learners: Sequence[Learner[Any]], scenario: Scenario, weight: float = 1.0
+) -> Array:
     """Return dynamic regret and movement beyond the comparator's of each learner, of shape (n, 2)."""
     movement = L2Movement(weight)
     u = np.asarray(scenario.comparator)
@@ -69,7 +89,9 @@ def _measure_totals(learners: Mapping[Any, Learner[Any]], scenario: Scenario) ->
     return dict(zip(learners, totals.tolist(), strict=True))
 
 
-def _sum_regret(learner: Learner[Any], scenario: Scenario, record: str = "costs") -> tuple[Any, Array]:
+def _sum_regret(
+    learner: Learner[Any], scenario: Scenario, record: str = "costs"
+) -> tuple[Any, Array]:
     """Return a run, and its total regret so far in every round."""
     trace = run(learner, scenario.costs, record=record)
     curves = regret(trace, scenario.comparator).curves
@@ -109,7 +131,9 @@ def report_resonance(section: Section, settings: PaperSettings) -> None:
         by_memory = []
         for scenario in _draw_scenarios(name, settings):
             lazy = [KLazyGD(scenario.domain, sigma, k=k) for k in slacks.tolist()]
-            forgetful = [MemoryGD(scenario.domain, sigma, memory=Decay(m)) for m in memories.tolist()]
+            forgetful = [
+                MemoryGD(scenario.domain, sigma, memory=Decay(m)) for m in memories.tolist()
+            ]
             by_slack.append(_measure_regrets(lazy, scenario).sum(axis=1))
             by_memory.append(_measure_regrets(forgetful, scenario).sum(axis=1))
         equal, *drawn = by_slack
@@ -119,8 +143,13 @@ def report_resonance(section: Section, settings: PaperSettings) -> None:
         # The line is straight from one memory that was played to the next.
         forgotten = np.interp(slacks, memories, decay)
         lines = {"equal phases": equal, "random phases": random, "Decay, random": forgotten}
-        about = {"bands": {"random phases": (low, high)}, "levels": {"GD, equal": float(equal[0])}}
-        figure = show.draw_lines(slacks, lines, "slack k, or memory m", "total regret", log="xy", **about)
+        about = {
+            "bands": {"random phases": (low, high)},
+            "levels": {"GD, equal": float(equal[0])},
+        }
+        figure = show.draw_lines(
+            slacks, lines, "slack k, or memory m", "total regret", log="xy", **about
+        )
         section.draw(name, figure, name=name)
         rows = section.tabulate(
             "slacks", sequence=name, k=slacks, equal_phases=equal, random_phases=random,
@@ -157,10 +186,16 @@ def report_memories(section: Section, settings: PaperSettings) -> None:
         bars = {"equal phases": _measure_totals(rivals, equal), "random phases": means}
         running = {label: _sum_regret(learner, equal)[1] for label, learner in rivals.items()}
         section.draw(name, show.draw_bars(bars, "total regret"), name=name, draws=len(drawn))
-        section.draw(f"{name}-equal", show.draw_curves(running, "total regret"), "running", name=name)
+        section.draw(
+            f"{name}-equal", show.draw_curves(running, "total regret"), "running", name=name
+        )
         for kind, found in bars.items():
             section.tabulate(
-                "memories", sequence=name, phases=kind, learner=list(found), total_regret=list(found.values())
+                "memories",
+                sequence=name,
+                phases=kind,
+                learner=list(found),
+                total_regret=list(found.values()),
             )
         section.write("ranks", name=name, bars=bars)
 
@@ -178,18 +213,30 @@ def report_beta_rules(section: Section, settings: PaperSettings) -> None:
             beta = rule if rule == "self-tuned" else meta_rate(rule, T, 1.0, 1.0)
             theory[rule, "SAder"] = sader(domain, T, 1.0, beta=rule)
             theory[rule, "SAder-k"] = sader_k(domain, T, 1.0, beta=rule)
-            five |= {(rule, label): learner.replace(beta=beta) for label, learner in made.learners.items()}
+            five |= {
+                (rule, label): learner.replace(beta=beta)
+                for label, learner in made.learners.items()
+            }
         for short, grid, learners in (
             ("theory", "theory's grid of experts", theory),
             ("five", "the paper's five experts", five),
         ):
             found = _measure_totals(learners, made.scenario)
-            bars = {rule: {label: found[rule, label] for label in made.learners} for rule in rules}
+            bars = {
+                rule: {label: found[rule, label] for label in made.learners} for rule in rules
+            }
             by, labels = zip(*found, strict=True)
             rows = section.tabulate(
-                "rates", sequence=name, grid=grid, rule=by, learner=labels, total_regret=list(found.values())
+                "rates",
+                sequence=name,
+                grid=grid,
+                rule=by,
+                learner=labels,
+                total_regret=list(found.values()),
             )
-            section.draw(f"{name}-{short}", show.draw_bars(bars, "total regret"), name=name, grid=grid)
+            section.draw(
+                f"{name}-{short}", show.draw_bars(bars, "total regret"), name=name, grid=grid
+            )
             section.write("saved", name=name, grid=grid, bars=bars, rows=rows)
 
 
@@ -214,7 +261,9 @@ def report_best_sigma(section: Section, settings: PaperSettings) -> None:
         _, sigmas, printed, constant = _play_sigmas(name, settings)
         lines = {label: found.sum(axis=1) for label, found in constant.items()}
         best = {label: _find_best(sigmas, line) for label, line in lines.items()}
-        figure = show.draw_lines(sigmas, lines, "constant sigma", "total regret", marked=best, log="xy")
+        figure = show.draw_lines(
+            sigmas, lines, "constant sigma", "total regret", marked=best, log="xy"
+        )
         section.draw(name, figure, name=name)
         best_sigma, at_best = zip(*best.values(), strict=True)
         rows = section.tabulate(
@@ -253,14 +302,19 @@ def report_move_costs(section: Section, settings: PaperSettings) -> None:
         printed = {label: found @ weigh for label, found in at_printed.items()}
         tuned = {label: (found @ weigh).min(axis=0) for label, found in constant.items()}
         least = np.min(list(tuned.values()), axis=0)
-        for kind, lines in (("printed", printed), ("tuned", tuned | {"ensemble_auto": np.array(auto)})):
+        for kind, lines in (
+            ("printed", printed),
+            ("tuned", tuned | {"ensemble_auto": np.array(auto)}),
+        ):
             figure = show.draw_lines(weights, lines, "move cost lambda", "total regret", log="xy")
             section.draw(f"{name}-{kind}", figure, kind, name=name)
             for label, line in lines.items():
                 about = {"sequence": name, "sigma": kind, "lambda": weights, "learner": label}
                 section.tabulate("weights", **about, total_regret=line)
         winners = {"printed": list_winners(printed), "tuned": list_winners(tuned)}
-        section.write("winners", name=name, weights=weights, one=one, least=least, auto=auto, **winners)
+        section.write(
+            "winners", name=name, weights=weights, one=one, least=least, auto=auto, **winners
+        )
 
 
 def report_budgets(section: Section, settings: PaperSettings) -> None:
@@ -289,9 +343,14 @@ def report_look_ahead(section: Section, settings: PaperSettings) -> None:
     # Planning takes milliseconds a round.
     made = make_experiment("worst-case", shorter=30 if settings.quick else 5)
     rounds = 50 if settings.quick else 200
-    walk = np.cumsum(np.random.default_rng(settings.seed).normal(scale=0.3, size=(rounds, 2)), axis=0)
+    walk = np.cumsum(
+        np.random.default_rng(settings.seed).normal(scale=0.3, size=(rounds, 2)), axis=0
+    )
     games: dict[str, tuple[ConvexSet, Costs]] = {
-        f"worst case, phases of {made.scenario.costs.T // 5}": (made.scenario.domain, made.scenario.costs),
+        f"worst case, phases of {made.scenario.costs.T // 5}": (
+            made.scenario.domain,
+            made.scenario.costs,
+        ),
         "tracking": (Box(walk.min(axis=0), walk.max(axis=0)), QuadraticCosts(walk)),
     }
     # At 1 the greedy baseline would be indifferent to gradients of norm 1, and its number chance.
@@ -350,11 +409,17 @@ def report_presets(section: Section, settings: PaperSettings) -> None:
             played[name, variant] = play_experiment(_repeat(name, settings, **change)).tabulate()
     section.tables["presets"] = []
     for claim in CLAIMS:
-        row: Row = {"experiment": claim.experiment, "less": claim.quantity, "printed": float(claim.printed)}
+        row: Row = {
+            "experiment": claim.experiment,
+            "less": claim.quantity,
+            "printed": float(claim.printed),
+        }
         row |= {variant: claim.measure(played[claim.experiment, variant]) for variant in variants}
         section.tables["presets"].append(row)
         if None not in row.values():
-            moved = {variant: abs(row[variant] - row["paper"]) for variant in list(variants)[1:-1]}
+            moved = {
+                variant: abs(row[variant] - row["paper"]) for variant in list(variants)[1:-1]
+            }
             most = max(moved, key=moved.__getitem__)
             section.write("gain", row=row, most=most)
 
@@ -435,14 +500,19 @@ def _compare_forms(section: Section, name: str, game: TheoremGame) -> None:
     costs = game.scenario.costs.window(1, min(2000, game.scenario.costs.T))
     g = costs.arrays()[0]
     found = {}
-    for label, start in (("origin", np.zeros(domain.dim)), ("elsewhere", 0.5 * np.eye(domain.dim)[0])):
+    for label, start in (
+        ("origin", np.zeros(domain.dim)),
+        ("elsewhere", 0.5 * np.eye(domain.dim)[0]),
+    ):
         x = run(KLazyGD(domain, game.sigma, k=k, start=start), costs, engine="step").x
         z, found[f"pruned_from_{label}"] = play_algorithm_2(domain, game.sigma, k, g, start)
         found[f"difference_from_{label}"] = float(np.abs(x - z).max())
     section.tabulate("theorem-1", sequence=name, k=k, sigma=game.sigma, rounds=len(g), **found)
 
 
-def play_algorithm_2(domain: ConvexSet, sigma: float, k: int, g: Array, start: Array) -> tuple[Array, int]:
+def play_algorithm_2(
+    domain: ConvexSet, sigma: float, k: int, g: Array, start: Array
+) -> tuple[Array, int]:
     """Play Algorithm 2 line by line, with p_{1:0} = 0 as printed; return its points, and how often it pruned."""
     x = start
     p = np.zeros(domain.dim)
@@ -510,7 +580,9 @@ def _check_variance(section: Section, name: str, game: TheoremGame) -> None:
     start, _, held = phases_of(learner, x, g)
     n = np.arange(len(g)) - start
     known = (n >= 1) & np.isfinite(found.variance_bound)
-    g, n, held, moved, corrected = (each[known] for each in (g, n, held, found.moved, found.variance_bound))
+    g, n, held, moved, corrected = (
+        each[known] for each in (g, n, held, found.moved, found.variance_bound)
+    )
     deviation = np.linalg.norm(g - (held - g) / n[:, None], axis=1)
     printed = 1.25 * deviation / game.sigma + 4.0 * game.R / n
     section.tabulate(
@@ -529,10 +601,16 @@ def _find_movement(section: Section, settings: PaperSettings) -> None:
     count = 100 if settings.quick else 400
     g = np.random.default_rng(settings.seed).normal(size=(count, RANDOM_ROUNDS, 2))
     learners = [KLazyGD(L1Ball(2), 1.0, k=k) for k in RANDOM_SLACKS]
-    traces = [[run(each, rows, engine="step", record="totals") for each in learners] for rows in g]
+    traces = [
+        [run(each, rows, engine="step", record="totals") for each in learners] for rows in g
+    ]
     moved = np.array([[trace.totals.switching for trace in row] for row in traces])
     rising = int((np.diff(moved, axis=1) > SLIGHTLY).any(axis=1).sum())
     means = moved.mean(axis=0)
     section.tabulate(
-        "random-moves", k=RANDOM_SLACKS, mean_switching=means, runs=count, runs_not_decreasing=rising
+        "random-moves",
+        k=RANDOM_SLACKS,
+        mean_switching=means,
+        runs=count,
+        runs_not_decreasing=rising,
     )

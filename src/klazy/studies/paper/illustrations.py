@@ -17,7 +17,10 @@ from klazy.theory.geometry import normal_cone, outline, step_picture
 
 def report_geometry(section: Section, settings: PaperSettings) -> None:
     """Draw two gradients in a row, greedy and lazy, on a set with a vertex and on a round one."""
-    sets: dict[str, ConvexSet] = {"l1 ball: lazy stays": L1Ball(2), "l2 ball: lazy moves less": L2Ball(2)}
+    sets: dict[str, ConvexSet] = {
+        "l1 ball: lazy stays": L1Ball(2),
+        "l2 ball: lazy moves less": L2Ball(2),
+    }
     greedy = {name: _take_two_steps(domain, lazy=False) for name, domain in sets.items()}
     lazy = {name: _take_two_steps(domain, lazy=True) for name, domain in sets.items()}
     cones = {}
@@ -96,7 +99,12 @@ def report_lower_bound(section: Section, settings: PaperSettings) -> None:
     start = np.arange(T) - np.arange(T) % k
     before = np.cumsum(g) - g
     y = x[start] - (before - before[start]) / sigma
-    section.draw("wave", show.draw_wave(g, y, x, np.asarray(scenario.comparator)[:, 0], k), k=k, sigma=sigma)
+    section.draw(
+        "wave",
+        show.draw_wave(g, y, x, np.asarray(scenario.comparator)[:, 0], k),
+        k=k,
+        sigma=sigma,
+    )
     most = 0.0
     for slack in (2, 4, 7, 16, 50, 100):
         wave = square_wave(slack, 1000)

@@ -36,7 +36,9 @@ def write_report(
     for section in stored.values():
         section.write_files()
         names = section.folder.parts[-2:]
-        figures = {"-".join((*names, name)): section.read_figure(name, "pdf") for name in section.figures}
+        figures = {
+            "-".join((*names, name)): section.read_figure(name, "pdf") for name in section.figures
+        }
         tables = {"-".join((*names, name)): rows for name, rows in section.tables.items()}
         write_for_papers(out, tables, figures)
     rows = collect_results(stored.values())

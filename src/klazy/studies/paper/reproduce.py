@@ -52,7 +52,9 @@ def _list_parts() -> Iterator[tuple[str, Part]]:
 
 PARTS: dict[str, Part] = dict(_list_parts())
 # A quick look makes what the paper has, and the statements that short sequences can judge, unless parts are named.
-FIRST_LOOK = [name for name, part in PARTS.items() if part.kind != "extra" or name == "statements"]
+FIRST_LOOK = [
+    name for name, part in PARTS.items() if part.kind != "extra" or name == "statements"
+]
 
 
 class Job(NamedTuple):
@@ -69,7 +71,9 @@ class Job(NamedTuple):
         return self, PARTS[self.name].make(self.settings).to_value()
 
 
-def select_names(names: Iterable[str], among: Iterable[str] = PARTS, kind: str = "part") -> list[str]:
+def select_names(
+    names: Iterable[str], among: Iterable[str] = PARTS, kind: str = "part"
+) -> list[str]:
     """Return the names in the order of the reproduction, all of them if none is given."""
     chosen = list(names)
     known = list(among)
@@ -81,7 +85,9 @@ def select_names(names: Iterable[str], among: Iterable[str] = PARTS, kind: str =
     return [name for name in known if name in chosen or not chosen]
 
 
-def list_jobs(names: Iterable[str], presets: Sequence[str], settings: PaperSettings, out: Path) -> list[Job]:
+def list_jobs(
+    names: Iterable[str], presets: Sequence[str], settings: PaperSettings, out: Path
+) -> list[Job]:
     """List what to make: each experiment once per preset, the others once."""
     integer(settings.seeds, write_option("seeds"), "An interval needs several.", least=2)
     for preset in presets:
@@ -94,7 +100,9 @@ def list_jobs(names: Iterable[str], presets: Sequence[str], settings: PaperSetti
             folders = {preset: preset for preset in presets}
         for preset, folder in folders.items():
             chosen = settings._replace(preset=preset)
-            key = make_section_key(name, {setting: getattr(chosen, setting) for setting in part.uses})
+            key = make_section_key(
+                name, {setting: getattr(chosen, setting) for setting in part.uses}
+            )
             found.append(Job(name, chosen, out / folder / name, out / STORE, key))
     return found
 
@@ -129,7 +137,9 @@ def compute_results(names: Iterable[str], preset: str, settings: PaperSettings) 
     """Return the rows of the experiments alone, without drawing or storing anything."""
     rows = []
     for name in select_names(names, EXPERIMENTS, "experiment"):
-        made = definitions.make_experiment(name, preset, seed=settings.seed, shorter=settings.shorter)
+        made = definitions.make_experiment(
+            name, preset, seed=settings.seed, shorter=settings.shorter
+        )
         outcome = definitions.play_experiment(made)
         rows += [{"preset": preset, **row} for row in outcome.tabulate()]
     return rows
@@ -140,7 +150,9 @@ def group_results(preset: str, rows: Iterable[Row]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for row in rows:
         u = {"switching": row["comparator_switching"], "hitting": row["comparator_hitting"]}
-        entry = found.setdefault(row["experiment"], {"T": row["T"], "comparator": u, "learners": {}})
+        entry = found.setdefault(
+            row["experiment"], {"T": row["T"], "comparator": u, "learners": {}}
+        )
         keys = ("switching", "hitting", "dynamic_regret", "total_regret")
         entry["learners"][row["learner"]] = {key: row[key] for key in keys}
     return {"preset": preset, "experiments": found}

@@ -43,7 +43,9 @@ class Section:
         """Add a paragraph, with ``values`` filled in."""
         self.text.append(fill(self.words[name], **values))
 
-    def draw(self, name: str, figure: "Figure", caption: str = "caption", /, **values: Any) -> None:
+    def draw(
+        self, name: str, figure: "Figure", caption: str = "caption", /, **values: Any
+    ) -> None:
         """Add a figure and its caption, with ``values`` filled in."""
         self.captions[name] = fill(self.words[caption], **values)
         forms = {"svg": make_svg(figure, name), "png": make_png(figure), "pdf": make_pdf(figure)}
@@ -62,7 +64,9 @@ class Section:
         import polars
 
         tables = {name: polars.DataFrame(rows).to_dicts() for name, rows in self.tables.items()}
-        return {name: value for name, value in vars(self).items() if name != "words"} | {"tables": tables}
+        return {name: value for name, value in vars(self).items() if name != "words"} | {
+            "tables": tables
+        }
 
 
 @dataclass(frozen=True)
@@ -109,7 +113,10 @@ def make_section_key(*inputs: object) -> str:
 
 def list_versions() -> dict[str, str]:
     """Return the versions of the packages that the numbers depend on."""
-    return {name: version(name) for name in ("klazy", "numpy", "scipy", "numba", "matplotlib", "polars")}
+    return {
+        name: version(name)
+        for name in ("klazy", "numpy", "scipy", "numba", "matplotlib", "polars")
+    }
 
 
 def fill(template: str, **values: Any) -> str:

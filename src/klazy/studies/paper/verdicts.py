@@ -51,7 +51,9 @@ def judge_claims(sections: Sections, quick: bool = False) -> list[Verdict]:
             grade = VERDICT_RULES[name](*columns)
             verdicts.append(_make_verdict(words, grade, rows=tables[0], d=columns[-1]))
     for claim in () if quick else CLAIMS:
-        made = {preset: _read_table(sections, claim.experiment, RESULTS, preset) for preset in PRESETS}
+        made = {
+            preset: _read_table(sections, claim.experiment, RESULTS, preset) for preset in PRESETS
+        }
         gains = {preset: claim.measure(rows) for preset, rows in made.items() if rows}
         is_found = any(claim.agrees(gain) for gain in gains.values())
         if is_found or len(gains) == len(PRESETS):
@@ -75,7 +77,9 @@ def _read_table(sections: Sections, name: str, table: str, preset: str = PRESETS
 
 def _make_verdict(words: Mapping[str, str], grade: str, **values: Any) -> Verdict:
     """Fill in the sentences of a claim."""
-    about = {name: fill(words.get(name, ""), **values) for name in Verdict._fields if name != "verdict"}
+    about = {
+        name: fill(words.get(name, ""), **values) for name in Verdict._fields if name != "verdict"
+    }
     return Verdict(verdict=grade, **about)
 
 

@@ -131,14 +131,18 @@ def _draw_pareto(found: "Report") -> "Figure":
     best = found.optimum
     optimum = None if best is None else (best.switching, best.hitting)
     figure = show.draw_pareto(switching, hitting, optimum, LOOKS, (FIXED, BASELINE))
-    figure.axes[0].set(xlabel=add_unit(found, "switching cost"), ylabel=add_unit(found, "operating cost"))
+    figure.axes[0].set(
+        xlabel=add_unit(found, "switching cost"), ylabel=add_unit(found, "operating cost")
+    )
     return figure
 
 
 def _cut_periods(found: "Report") -> tuple[str, list[str], list[int]]:
     """Cut the scored rows into months, days or hours: what they are called, their names, and where each begins."""
     if not found.source.has_dates:
-        raise InvalidInput(f"Periods need dates, got time={found.source.time!r}. Name a column of dates.")
+        raise InvalidInput(
+            f"Periods need dates, got time={found.source.time!r}. Name a column of dates."
+        )
     times = found.source.times[found.recorded_rows]
     days = (times[-1] - times[0]) / DAY_SECONDS
     name, form = next((name, form) for name, form, least in PERIOD_FORMATS if days >= least)
@@ -168,7 +172,9 @@ def _draw_move_costs(found: "Report") -> "Figure":
     reports = sorted(found.move_costs, key=lambda each: each.setup.move_cost)
     move_costs = np.array([each.setup.move_cost for each in reports])
     winners = [each.best.name for each in reports]
-    bounds = np.array([0.0 if each.optimum is None else each.optimum.lower_bound for each in reports])
+    bounds = np.array(
+        [0.0 if each.optimum is None else each.optimum.lower_bound for each in reports]
+    )
     above: dict[str, Array] = {}
     moved: dict[str, Array] = {}
     for name in dict.fromkeys([*winners, FIXED, found.reference.name]):
@@ -193,7 +199,12 @@ def _list_charts(found: "Report") -> "Iterator[tuple[str, dict[str, Any]]]":
     """Make each chart of the page, with its name."""
     times = found.list_times()
     x = found.recorded_rows + 1.0
-    axis = {"xlabel": "row", "time": found.source.has_dates, "unit": found.unit, "ylabel": found.unit}
+    axis = {
+        "xlabel": "row",
+        "time": found.source.has_dates,
+        "unit": found.unit,
+        "ylabel": found.unit,
+    }
     if times is not None:
         x = found.source.times[found.recorded_rows]
         axis["xlabel"] = found.source.time
@@ -207,7 +218,10 @@ def _list_charts(found: "Report") -> "Iterator[tuple[str, dict[str, Any]]]":
 
 
 def _chart_saved(found: "Report", x: Array, axis: dict[str, Any]) -> dict[str, Any]:
-    curves = [Curve(name, saved, f"c{i % 8}") for i, (name, saved) in enumerate(_list_saved(found).items())]
+    curves = [
+        Curve(name, saved, f"c{i % 8}")
+        for i, (name, saved) in enumerate(_list_saved(found).items())
+    ]
     return make_chart(x, curves, f"Saved so far against {name_now(found)}", zero=True, **axis)
 
 
@@ -220,14 +234,21 @@ def _chart_decisions(found: "Report", x: Array, axis: dict[str, Any]) -> dict[st
     if draws_demand(found) and len(columns) <= MOST_CURVES:
         rows = np.vstack(list(found.source.read_pieces(*found.span)))
         rows = rows[found.recorded_rows - found.span[0]]
-        demand = make_curves(columns, rows, "pale", "demand" if len(columns) == 1 else "demand of {}")
+        demand = make_curves(
+            columns, rows, "pale", "demand" if len(columns) == 1 else "demand of {}"
+        )
     choices = []
     for score in found.scores:
         label = score.name if len(columns) == 1 else "{}"
         curves = demand + make_curves(columns, score.points, "step", label)
         chart = make_chart(x, curves, f"Decisions of {score.name}", most)
         choices.append(
-            {"name": score.name, "x": chart["x"], "series": chart["series"], "label": chart["label"]}
+            {
+                "name": score.name,
+                "x": chart["x"],
+                "series": chart["series"],
+                "label": chart["label"],
+            }
         )
     about = {key: choices[0][key] for key in ("label", "x", "series")}
     domain = found.setup.domain
@@ -260,11 +281,15 @@ def _chart_move_costs(found: "Report", axis: dict[str, Any]) -> dict[str, Any]:
         Curve(name, np.array([each.score(name).cost for each in reports]), f"c{i % 8}", "marked")
         for i, name in enumerate(names)
     ]
-    bounds = np.array([np.nan if each.optimum is None else each.optimum.lower_bound for each in reports])
+    bounds = np.array(
+        [np.nan if each.optimum is None else each.optimum.lower_bound for each in reports]
+    )
     if np.isfinite(bounds).all():
         curves.append(Curve("best possible", bounds, "ink", "dash"))
     about = axis | {"xlabel": "move cost", "time": False, "log": bool((prices > 0.0).all())}
-    return make_chart(prices, curves, "Total cost at other prices of moving", ticks=prices.tolist(), **about)
+    return make_chart(
+        prices, curves, "Total cost at other prices of moving", ticks=prices.tolist(), **about
+    )
 
 
 def _chart_pareto(found: "Report") -> dict[str, Any]:
@@ -277,20 +302,31 @@ def _chart_pareto(found: "Report") -> dict[str, Any]:
         if more > far and score.name not in (FIXED, BASELINE):
             off.append(score.name)
             continue
-        points.append(_make_point(found, score, KINDS.get(score.kind, OTHERS)[0], score is found.best))
+        points.append(
+            _make_point(found, score, KINDS.get(score.kind, OTHERS)[0], score is found.best)
+        )
     if found.optimum is not None:
         points.append(_make_point(found, found.optimum, "ink", True))
     hint = "Point at a contender." + (f" Off the chart: {', '.join(off)}." if off else "")
     described = ", ".join(f"{point['name']} {point['text']}" for point in points)
     shown = {point["color"] for point in points}
-    keys = [{"name": name, "color": color} for color, name in (*KINDS.values(), OTHERS) if color in shown]
+    keys = [
+        {"name": name, "color": color}
+        for color, name in (*KINDS.values(), OTHERS)
+        if color in shown
+    ]
     about = {"hint": hint, "label": f"Operating and switching cost: {described}", "keys": keys}
-    about |= {"xlabel": add_unit(found, "switching cost"), "ylabel": add_unit(found, "operating cost")}
+    about |= {
+        "xlabel": add_unit(found, "switching cost"),
+        "ylabel": add_unit(found, "operating cost"),
+    }
     return {"title": "Deciding and moving", "points": points, **about}
 
 
 def _make_point(found: "Report", score: Any, color: str, large: bool) -> dict[str, Any]:
-    costs = f"operating {format_amount(score.hitting)}, switching {format_amount(score.switching)}"
+    costs = (
+        f"operating {format_amount(score.hitting)}, switching {format_amount(score.switching)}"
+    )
     text = f"{costs}, total {format_amount(score.cost)} {found.unit}".strip()
     return {"name": score.name, "x": score.switching, "y": score.hitting} | {
         "color": color,

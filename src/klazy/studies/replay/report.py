@@ -217,7 +217,9 @@ class Report(Tabular):
 
     def list_rows(self) -> list[dict[str, Any]]:
         rows = wording.tabulate_scores(self)
-        return [{name: cell for name, cell in row.items() if name != "parameters"} for row in rows]
+        return [
+            {name: cell for name, cell in row.items() if name != "parameters"} for row in rows
+        ]
 
     @cached_property
     def savings(self) -> dict[str, Saving]:
@@ -238,7 +240,10 @@ class Report(Tabular):
         if steps is None:
             return None
         first, last = self.span
-        return float(self.source.instants[last - 1] - self.source.instants[first] + steps.usual) / DAY_SECONDS
+        return (
+            float(self.source.instants[last - 1] - self.source.instants[first] + steps.usual)
+            / DAY_SECONDS
+        )
 
     @property
     def span(self) -> tuple[int, int]:
@@ -287,7 +292,9 @@ class Report(Tabular):
         times = self.list_times()
         if times is not None:
             columns[self.source.time or "time"] = times
-        return pl.DataFrame(columns | dict(zip(self.source.columns, self.score(name).points.T, strict=True)))
+        return pl.DataFrame(
+            columns | dict(zip(self.source.columns, self.score(name).points.T, strict=True))
+        )
 
     def plot(self, kind: str = "cumulative") -> "Figure":
         """Draw the replay.
@@ -442,13 +449,17 @@ class Report(Tabular):
             origin["time"] = self.source.time
             origin["step"] = None if steps is None else steps.usual
         if self.source.has_dates:
-            origin["last_time"] = float(self.source.instants[(first if at == "split" else last) - 1])
+            origin["last_time"] = float(
+                self.source.instants[(first if at == "split" else last) - 1]
+            )
         return origin
 
     def __repr__(self) -> str:
         first, second = self.rounds
         scored = f"{second} of {first + second} rounds scored"
-        return f"Report({self.source.title}, {scored}, best: {wording.format_contender(self.best)})"
+        return (
+            f"Report({self.source.title}, {scored}, best: {wording.format_contender(self.best)})"
+        )
 
     def __str__(self) -> str:
         answer = "\n".join(textwrap.fill(line, PRINT_WIDTH) for line in self.answer.splitlines())
@@ -561,17 +572,23 @@ def replay(
     if folds:
         integer(folds, "folds", "Leave it out for a single split.", least=2)
     has_rule = is_autoscaler(baseline)
-    source = _open(data, time, fill, costs, None if has_rule else baseline, forecast, forecast_for)
+    source = _open(
+        data, time, fill, costs, None if has_rule else baseline, forecast, forecast_for
+    )
     weights = np.atleast_1d(move_cost).astype(float).tolist()
     if states is not None:
         movement = read_states(states, source, domain, costs, movement)
         options = {"start": np.eye(source.dim)[0]} | options
-    setups = [make_setup(source.dim, domain, costs, movement, weight, **options) for weight in weights]
+    setups = [
+        make_setup(source.dim, domain, costs, movement, weight, **options) for weight in weights
+    ]
     if limits is not None:
         within = _check_limits(limits, source, setups[0], time)
         setups = [replace(setup, limits=within) for setup in setups]
     if has_rule:
-        setups = [replace(setup, rule=make_autoscaler(baseline, source, setup)) for setup in setups]
+        setups = [
+            replace(setup, rule=make_autoscaler(baseline, source, setup)) for setup in setups
+        ]
     check_zeros(fill, setups[0].family)
     source.per = setups[0].per
     first = scoring.count_first(source, train)
@@ -581,7 +598,9 @@ def replay(
     with show_progress("replaying") as shown:
         report_progress = progress or shown
         reports = [
-            _replay_once(source, setup, first, unit, scoring.scale_progress(report_progress, at, parts))
+            _replay_once(
+                source, setup, first, unit, scoring.scale_progress(report_progress, at, parts)
+            )
             for at, setup in enumerate(setups)
         ]
         found = reports[len(reports) // 2]
@@ -624,7 +643,13 @@ def _check_options(options: dict[str, Any]) -> None:
 
 
 def _open(
-    data: Any, time: str | None, fill: str | None, costs: Any, baseline: Any, forecast: Any, forecast_for: str
+    data: Any,
+    time: str | None,
+    fill: str | None,
+    costs: Any,
+    baseline: Any,
+    forecast: Any,
+    forecast_for: str,
 ) -> Source:
     """Open the trace, with the baseline's decisions and the forecasts."""
     positive = getattr(costs, "positive", costs == "log-wealth")
@@ -639,10 +664,14 @@ def _open(
         source.forecasts = open_forecasts(source, data, forecast, forecast_for, time)
     if baseline is None:
         return source
-    decisions = Source(baseline, time, fill) if names is None else Source(data, time, fill, only=names)
+    decisions = (
+        Source(baseline, time, fill) if names is None else Source(data, time, fill, only=names)
+    )
     if (decisions.T, decisions.dim) != (source.T, source.dim):
         wanted = f"baseline must have {source.T} rows with {source.dim} decisions each"
-        raise InvalidInput(f"{wanted}, as the trace has, got {decisions.T} rows with {decisions.dim}.")
+        raise InvalidInput(
+            f"{wanted}, as the trace has, got {decisions.T} rows with {decisions.dim}."
+        )
     order = list(range(source.dim))
     if set(decisions.columns) == set(source.columns):
         order = [decisions.columns.index(name) for name in source.columns]
@@ -654,14 +683,18 @@ def _read_in_order(decisions: Source, order: list[int], first: int, last: int) -
     return decisions.read(first, last)[:, order]
 
 
-def _replay_once(source: Source, setup: Setup, first: int, unit: str, report_progress: Progress) -> Report:
+def _replay_once(
+    source: Source, setup: Setup, first: int, unit: str, report_progress: Progress
+) -> Report:
     last = source.T
     with warnings.catch_warnings():
         # The replay has warned once for all of its runs.
         warnings.filterwarnings("ignore", "This run takes about")
         scores = scoring.score_split(source, setup, first, last, report_progress)
     optimum = scoring.find_hindsight_optimum(source, setup, first, last)
-    binds = scoring.measure_binding(scores, setup, source.read(first, min(first + DIAGNOSED_ROWS, last)))
+    binds = scoring.measure_binding(
+        scores, setup, source.read(first, min(first + DIAGNOSED_ROWS, last))
+    )
     rows, seconds = scoring.read_tuned(source, first)
     repeats = scoring.measure_repeats(rows)
     report = Report(source, setup, (first, last - first), scores, optimum, binds, repeats, unit)
@@ -679,7 +712,11 @@ def _list_doubts(found: Report) -> list[str]:
         same = "All contenders paid the same: this game does not tell them apart."
         doubts.append(f"{same} Is the set the one you meant?")
     if found.setup.limits is not None:
-        who = "All contenders are" if found.source.read_baseline is None else "All but the baseline are"
+        who = (
+            "All contenders are"
+            if found.source.read_baseline is None
+            else "All but the baseline are"
+        )
         doubts.append(f"{who} within the limits of each round; they were tuned without them.")
     if found.scores_baseline:
         violations = found.setup.domain.violation(found.score(BASELINE).points)

@@ -20,7 +20,13 @@ from klazy.game.batch import run_batch
 from klazy.game.run import COMPILED, knows_rows, run
 from klazy.hindsight.offline import find_best, find_obstacle
 from klazy.hindsight.problem import check_limits, keep_within, needs_cuts
-from klazy.kernels.codes import SEASON_LAGS, SEASON_LONGEST, SEASON_NUMBERS, SEASON_PERIOD, SEASON_ROWS
+from klazy.kernels.codes import (
+    SEASON_LAGS,
+    SEASON_LONGEST,
+    SEASON_NUMBERS,
+    SEASON_PERIOD,
+    SEASON_ROWS,
+)
 from klazy.kernels.layout import find_missing_part
 from klazy.learners import GD, Learner
 from klazy.live.agent import Agent
@@ -99,7 +105,11 @@ class LearnerPlayer:
     """A player that is a learner, built from parameters; ``hints`` are the forecasts that it is given, if it is."""
 
     def __init__(
-        self, make: Callable[..., Learner[Any]], setup: Setup, hints: Hints | None = None, **parameters: float
+        self,
+        make: Callable[..., Learner[Any]],
+        setup: Setup,
+        hints: Hints | None = None,
+        **parameters: float,
     ) -> None:
         self.learner = make(**parameters)
         self.setup = setup
@@ -174,7 +184,11 @@ class AgentPlayer:
     """A player that is an agent, whose guards limit its decisions; the next row has the limits with index ``at``."""
 
     def __init__(
-        self, agent: Agent, hints: Hints | None = None, limits: LimitedSet | None = None, at: int = 0
+        self,
+        agent: Agent,
+        hints: Hints | None = None,
+        limits: LimitedSet | None = None,
+        at: int = 0,
     ) -> None:
         self.agent = agent
         self.hints = hints
@@ -415,7 +429,9 @@ def list_missed_seasons(seconds: Array | None, width: int, T: int, has_found: bo
             reason = f"but only {share:.0%} of the rows come a {season} after the row {rows} rows before, so"
         if reason and rows <= T:
             _, pattern = SEASONS[season]
-            notes.append(f"A {season} is {rows} rows; {reason} no {pattern} pattern was looked for.")
+            notes.append(
+                f"A {season} is {rows} rows; {reason} no {pattern} pattern was looked for."
+            )
     return notes
 
 
@@ -439,7 +455,9 @@ def _explain_limit(rows: int, n: int, width: int) -> str:
     if rows > SEASON_LONGEST:
         return f"a season may have {SEASON_LONGEST}, so"
     if rows >= SEASON_ROWS and rows * width > SEASON_NUMBERS:
-        return f"at {width} numbers a row that is more than the {SEASON_NUMBERS} that are stored, so"
+        return (
+            f"at {width} numbers a row that is more than the {SEASON_NUMBERS} that are stored, so"
+        )
     if rows > n // 2:
         return f"with {n} rows to tune on"
     return ""
@@ -459,7 +477,11 @@ def measure_learners(players: Sequence[Any], setup: Setup, rows: Array) -> Array
     learners = [player.learner for player in players]
     costs = setup.family.costs(rows)
     has_kernel = find_missing_part(learners[0], costs, setup.movement) is None
-    if has_kernel and not knows_rows(learners[0], costs) and len(learners) * costs.T <= ONE_BY_ONE:
+    if (
+        has_kernel
+        and not knows_rows(learners[0], costs)
+        and len(learners) * costs.T <= ONE_BY_ONE
+    ):
         traces = [run(each, costs, movement=setup.movement, record="totals") for each in learners]
         return np.array([trace.totals.cost for trace in traces])
     return run_batch(learners, costs, movement=setup.movement).cost
@@ -483,7 +505,9 @@ def score_split(
         except Exception as failed:
             if tunable.kind != YOURS:
                 raise
-            warnings.warn(f"replay leaves out {tunable.name}, which failed: {failed}", stacklevel=2)
+            warnings.warn(
+                f"replay leaves out {tunable.name}, which failed: {failed}", stacklevel=2
+            )
             continue
         if not _waits_for_a_season(found):
             tuned.append(found)
@@ -504,7 +528,9 @@ def score_split(
     edges = np.linspace(0, rounds, STRETCHES + 1).astype(int).tolist()
     every = choose_every(rounds, source.dim)
     pieces = source.read_pieces(first, last)
-    return score(tuned, pieces, edges, setup.charge, every, lambda part: report_progress(0.5 + 0.5 * part))
+    return score(
+        tuned, pieces, edges, setup.charge, every, lambda part: report_progress(0.5 + 0.5 * part)
+    )
 
 
 def play_rule(rule: PodAutoscaler, setup: Setup, rows: Array) -> Tuned:
@@ -518,7 +544,11 @@ def play_rule(rule: PodAutoscaler, setup: Setup, rows: Array) -> Tuned:
 def _guard(player: Any, setup: Setup, first: int) -> AgentPlayer:
     """Continue a learner as an agent within the guards and limits of the setup, from the row ``first`` on."""
     options = {"costs": setup.family, "movement": setup.movement, "guards": setup.guards}
-    options |= {"lead": setup.lead, "delay": setup.delay, "limits": list_sides(setup.limits, first)}
+    options |= {
+        "lead": setup.lead,
+        "delay": setup.delay,
+        "limits": list_sides(setup.limits, first),
+    }
     agent = Agent(player.learner, state=player.state, **options)
     return AgentPlayer(agent, player.hints, setup.limits, first)
 
@@ -530,7 +560,9 @@ def score_folds(
     edges = np.linspace(first, source.T, count + 1).astype(int).tolist()
     if count < 2 or min(np.diff(edges)) < STRETCHES:
         wanted = f"must be 2 or more, with {STRETCHES} rows each"
-        raise InvalidInput(f"{write_option('folds')} {wanted}, got {count} for {source.T - first} rows.")
+        raise InvalidInput(
+            f"{write_option('folds')} {wanted}, got {count} for {source.T - first} rows."
+        )
     folds = []
     for at, (start, stop) in enumerate(pairwise(edges)):
         report_part = scale_progress(report_progress, at, count)
@@ -631,7 +663,9 @@ def list_misplaced(source: Source, setup: Setup) -> list[str]:
     is_clear = (errors[best] < errors[at]).mean() >= BETTER_STRETCHES
     if not is_clear or total[best] >= BETTER_ERROR * total[at]:
         return []
-    return [describe_misplaced(places[best], own, float(total[best] / total[at]), forecasts.is_early)]
+    return [
+        describe_misplaced(places[best], own, float(total[best] / total[at]), forecasts.is_early)
+    ]
 
 
 def describe_misplaced(place: int, own: int, share: float, is_early: bool) -> str:
@@ -647,7 +681,9 @@ def describe_misplaced(place: int, own: int, share: float, is_early: bool) -> st
     elif place < own:
         remedy += ", unless they only repeat what was"
     fits = f"The forecasts in a row fit {_name_row(place)} better than {_name_row(own)}"
-    return f"{fits}, for which they are used: their error is {1.0 - share:.0%} less there. {remedy}."
+    return (
+        f"{fits}, for which they are used: their error is {1.0 - share:.0%} less there. {remedy}."
+    )
 
 
 def _name_row(place: int) -> str:

@@ -209,7 +209,14 @@ def make_setup(
     L1Movement()
     """
     given = {name: value for name, value in shape.items() if value is not None}
-    sizes = {"move_cost": move_cost, "short": short, "excess": excess, "up": up, "down": down, "per": per}
+    sizes = {
+        "move_cost": move_cost,
+        "short": short,
+        "excess": excess,
+        "up": up,
+        "down": down,
+        "per": per,
+    }
     sizes |= {"ramp_up": ramp_up, "ramp_down": ramp_down}
     for name, value in (sizes | given).items():
         _check_size(name, value)
@@ -219,19 +226,25 @@ def make_setup(
         raise InvalidInput(f"{columns}, but the domain has {place.dim} coordinates: {place}.")
     family = _choose_family(costs, short, excess)
     if isinstance(family, LogWealth) and not is_simplex(place):
-        raise InvalidInput(f"domain must be a simplex for log-wealth, got {domain}. Leave it out.")
+        raise InvalidInput(
+            f"domain must be a simplex for log-wealth, got {domain}. Leave it out."
+        )
     moving = _choose_movement(movement, place, move_cost, up, down)
     moving.check(dim)
     first = None if start is None else place.start_at(coordinates(start, "start", dim))
     units = None if per is None else check_per(per, family, dim)
     for name, option, limit in (("up", "ramp_up", ramp_up), ("down", "ramp_down", ramp_down)):
         if limit is not None:
-            limits = [positive(each, write_option(option)) for each in coordinates(limit, option, dim)]
+            limits = [
+                positive(each, write_option(option)) for each in coordinates(limit, option, dim)
+            ]
             guards = (guards or Guards()).replace(**{name: limits})
     if whole or (whole is None and per is not None):
         guards = (guards or Guards()).replace(integers=True)
     late = integer(lead, "lead", least=0)
-    return Setup(place, family, moving, first, guards, units, late, integer(delay, "delay", least=0))
+    return Setup(
+        place, family, moving, first, guards, units, late, integer(delay, "delay", least=0)
+    )
 
 
 def is_autoscaler(baseline: Any) -> bool:
@@ -247,7 +260,9 @@ def make_autoscaler(text: str, source: Source, setup: Setup) -> PodAutoscaler:
     flag = write_option("baseline", text)
     if not isinstance(setup.family, Pinball) or not isinstance(setup.domain, Box):
         game = f"{write_option('costs', 'pinball')} and {write_option('domain', 'box')}"
-        raise _refuse(f"{flag} needs {game}", f"{setup.family} on {setup.domain}", "Leave the baseline out.")
+        raise _refuse(
+            f"{flag} needs {game}", f"{setup.family} on {setup.domain}", "Leave the baseline out."
+        )
     steps = source.find_steps() if source.has_dates else None
     given: dict[str, Any] = {}
     for part in filter(None, text.partition(":")[2].split(",")):
@@ -260,10 +275,14 @@ def make_autoscaler(text: str, source: Source, setup: Setup) -> PodAutoscaler:
     step = given.pop("step", None) or (None if steps is None else steps.usual)
     if step is None:
         remedy = f"Write {write_option('baseline', f'{AUTOSCALER}:step=60s')}"
-        raise InvalidInput(f"{flag} needs the time between two rows, and the rows have no dates. {remedy}.")
+        raise InvalidInput(
+            f"{flag} needs the time between two rows, and the rows have no dates. {remedy}."
+        )
     # A recommendation counts as long as it is younger than the window.
     seconds = given.pop("window", HPA_WINDOW_SECONDS)
-    return PodAutoscaler(setup.domain, window=max(1, math.ceil(seconds / step)), family=setup.family, **given)
+    return PodAutoscaler(
+        setup.domain, window=max(1, math.ceil(seconds / step)), family=setup.family, **given
+    )
 
 
 def _read_number(text: str, name: str) -> float:
@@ -297,7 +316,9 @@ def _check_size(name: str, value: Any) -> None:
     try:
         sizes = np.abs(np.asarray(value, dtype=np.float64))
     except (TypeError, ValueError):
-        raise InvalidInput(f"{option} must be a number, or one per column, got {value!r}.") from None
+        raise InvalidInput(
+            f"{option} must be a number, or one per column, got {value!r}."
+        ) from None
     if not ((sizes == 0.0) | ((sizes >= SMALLEST_OPTION) & (sizes <= LARGEST_OPTION))).all():
         limits = f"between {SMALLEST_OPTION:g} and {LARGEST_OPTION:g}"
         raise InvalidInput(f"{option} must be 0 or {limits}, got {value}. Use other units.")
@@ -311,7 +332,9 @@ def _refuse(needs: str, got: Any, remedy: str = "Leave one of them out.") -> Inv
 def _choose_domain(domain: str | ConvexSet, dim: int, given: dict[str, Any]) -> ConvexSet:
     if isinstance(domain, ConvexSet):
         for name in given:
-            raise _refuse(f"{write_option(name)} needs a domain that is given by its name", domain)
+            raise _refuse(
+                f"{write_option(name)} needs a domain that is given by its name", domain
+            )
         return domain
     one_of(domain, write_option("domain"), tuple(SHAPES))
     for name in given:
@@ -374,7 +397,9 @@ def _choose_family(costs: str | Family, short: Any, excess: Any) -> Family:
     surplus = _check_unit_cost(excess, "excess")
     ratios = np.divide.outer(shortage, surplus)
     if not (ratios.min() >= SMALLEST_OPTION and ratios.max() <= LARGEST_OPTION):
-        raise InvalidInput(f"{both} must be within a factor of {LARGEST_OPTION:g}, got {short} and {excess}.")
+        raise InvalidInput(
+            f"{both} must be within a factor of {LARGEST_OPTION:g}, got {short} and {excess}."
+        )
     return Pinball(shortage, surplus)
 
 
@@ -394,14 +419,20 @@ def _choose_movement(
     if up is not None or down is not None:
         if movement not in (None, "l1"):
             both = f"{write_option('up')} and {write_option('down')}"
-            raise _refuse(f"{both} need {write_option('movement', 'l1')}", movement, "Leave it out.")
-        return AsymmetricMovement(move_cost, up=1.0 if up is None else up, down=1.0 if down is None else down)
+            raise _refuse(
+                f"{both} need {write_option('movement', 'l1')}", movement, "Leave it out."
+            )
+        return AsymmetricMovement(
+            move_cost, up=1.0 if up is None else up, down=1.0 if down is None else down
+        )
     if movement is None:
         return suit_movement(domain, move_cost)
     return as_movement(movement, move_cost)
 
 
-def read_states(table: Any, source: Source, domain: Any, costs: Any, movement: Any) -> FiniteMetric:
+def read_states(
+    table: Any, source: Source, domain: Any, costs: Any, movement: Any
+) -> FiniteMetric:
     """Read what switching between the columns of a trace costs, from a file, a frame or an array.
 
     Columns with names may come in any order, if rows come in the same one.
@@ -424,7 +455,9 @@ def read_states(table: Any, source: Source, domain: Any, costs: Any, movement: A
         order = [read.columns.index(name) for name in source.columns]
     elif isinstance(table, str | Path):
         names = ", ".join(source.columns)
-        raise InvalidInput(f"{flag} must have the columns {names}, got {', '.join(read.columns)}.")
+        raise InvalidInput(
+            f"{flag} must have the columns {names}, got {', '.join(read.columns)}."
+        )
     return FiniteMetric(D=read.read(0, read.T)[np.ix_(order, order)])
 
 
@@ -435,8 +468,12 @@ def check_plausible(source: Source, setup: Setup) -> None:
         remedy = f"Write {write_option('domain', 'box')} and {_write_limit('upper', rows.max())}."
         raise InvalidInput(f"A simplex shares a total among columns, got one column. {remedy}")
     if isinstance(setup.family, LogWealth) and (found := name_quotes(rows)) != "relatives":
-        remedy = "Divide each price by the one before it." if found == "prices" else "Add 1 to each."
-        raise InvalidInput(f"Log-wealth needs price relatives, around 1. These look like {found}. {remedy}")
+        remedy = (
+            "Divide each price by the one before it." if found == "prices" else "Add 1 to each."
+        )
+        raise InvalidInput(
+            f"Log-wealth needs price relatives, around 1. These look like {found}. {remedy}"
+        )
     if isinstance(setup.domain, Box) and code_of(setup.family) == LINEAR:
         _check_signs(rows)
     elif isinstance(setup.domain, Box) and setup.family.near_rows:
@@ -482,7 +519,9 @@ def _check_signs(rows: Array) -> None:
         demands = f"{write_option('costs', 'pinball')} if rows are demands to be met"
         shares = f"{write_option('domain', 'simplex')} if they are costs of shares"
         problem = f"Linear costs on a box must change sign, but all are {sign}"
-        raise InvalidInput(f"{problem}: the same corner is always best. Write {demands}, {shares}.")
+        raise InvalidInput(
+            f"{problem}: the same corner is always best. Write {demands}, {shares}."
+        )
 
 
 def _check_box(source: Source, box: Box, rows: Array) -> None:
@@ -496,7 +535,9 @@ def _check_box(source: Source, box: Box, rows: Array) -> None:
         side, option, limit, reach = "below", "lower", box.lower[i], rows[:, i].min()
     half = f"half of them beyond {np.median(rows[:, i]):.4g}"
     found = f"{outside[i]:.0%} of column {source.columns[i]} are {side} {write_option(option, limit)}, {half}"
-    raise InvalidInput(f"Rows must be within the box, but {found}. Write {_write_limit(option, reach)}.")
+    raise InvalidInput(
+        f"Rows must be within the box, but {found}. Write {_write_limit(option, reach)}."
+    )
 
 
 def _check_total(domain: Simplex, rows: Array) -> None:

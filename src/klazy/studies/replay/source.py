@@ -89,13 +89,17 @@ def _open_file(path: Path) -> tuple[Any, str]:
     place = path.absolute()
     if suffix in TEXT_FILES:
         separator, names = _read_names(path)
-        scan = pl.scan_csv(place, infer_schema=False, new_columns=names, glob=False, separator=separator)
+        scan = pl.scan_csv(
+            place, infer_schema=False, new_columns=names, glob=False, separator=separator
+        )
         return scan, separator
     if suffix == ".parquet":
         return pl.scan_parquet(place, glob=False), ""
     if suffix in EXCEL_FILES:
         return _read_excel(path), ""
-    raise InvalidInput(f"The file must be a .csv, .tsv, .txt, .xlsx or .parquet file, got {path}.")
+    raise InvalidInput(
+        f"The file must be a .csv, .tsv, .txt, .xlsx or .parquet file, got {path}."
+    )
 
 
 def _split_lines(path: Path) -> Iterator[tuple[str, list[str]]]:
@@ -113,7 +117,9 @@ def _read_names(path: Path) -> tuple[str, list[str]]:
     if not names:
         raise InvalidInput(f"{path} must have a column of numbers, but its first line is empty.")
     if (kinds >= 0).all():
-        raise InvalidInput(f"The first line of {path} must have the names of the columns, got {names}.")
+        raise InvalidInput(
+            f"The first line of {path} must have the names of the columns, got {names}."
+        )
     return separator, _check_names(names)
 
 
@@ -191,10 +197,14 @@ def read_stamps(cells: pl.Series) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         # Offsets from UTC, such as Z, +02 or -03:30, in microseconds.
         digits = cells.str.extract(ZONE, 2).str.replace("Z", "+00").str.replace(":", "")
         hours = digits.str.slice(0, 3).cast(int, strict=False)
-        minutes = (digits.str.slice(0, 1) + digits.str.slice(3)).cast(int, strict=False).fill_null(0)
+        minutes = (
+            (digits.str.slice(0, 1) + digits.str.slice(3)).cast(int, strict=False).fill_null(0)
+        )
         offsets = (3600 * hours + 60 * minutes) * 1_000_000
         plain = cells.str.replace(ZONE, "$1").str.replace("T", " ")
-        dates = [plain.str.to_datetime(form, time_unit="us", strict=False) for form in DATE_FORMATS]
+        dates = [
+            plain.str.to_datetime(form, time_unit="us", strict=False) for form in DATE_FORMATS
+        ]
         walls = pl.select(pl.coalesce(dates)).to_series().dt.epoch("us")
     elif cells.dtype in (pl.Date, pl.Datetime):
         instants = cells.cast(pl.Datetime("us")).dt.epoch("us")
@@ -357,7 +367,9 @@ class Source:
             raise InvalidInput(f"{self.title} has no rows.")
         if not known.all():
             column = self.columns[int(known.argmin())]
-            raise InvalidInput(f"Column {column} has no numbers: all its cells are missing. Leave it out.")
+            raise InvalidInput(
+                f"Column {column} has no numbers: all its cells are missing. Leave it out."
+            )
         if stamps:
             self._check_stamps(table, *map(np.concatenate, zip(*stamps, strict=True)))
         spool.flush()
@@ -379,7 +391,9 @@ class Source:
             raise InvalidInput(f"{where} is missing, got {cell}. {remedy}")
         if large[at, i]:
             raise InvalidInput(f"{where} must be a number within +-{LARGEST:g}, got {cell}.")
-        raise InvalidInput(f"{where} must be above 0, got {cell}. If these are returns, add 1 to each.")
+        raise InvalidInput(
+            f"{where} must be above 0, got {cell}. If these are returns, add 1 to each."
+        )
 
     def _check_stamps(self, table: Table, kinds: Array, walls: Array, instants: Array) -> None:
         """Reject the first time stamp that is none, of another kind than the first, or not later than the one before."""
@@ -400,7 +414,9 @@ class Source:
             raise InvalidInput(f"{where} must be a number or an ISO date, got {cell}. {other}")
         after = f"got {cell} after {table.read_cell(at - 1, column)}"
         if kinds[at] != self.kind:
-            raise InvalidInput(f"{where}: time stamps must all be {STAMP_KINDS[self.kind]}, {after}.")
+            raise InvalidInput(
+                f"{where}: time stamps must all be {STAMP_KINDS[self.kind]}, {after}."
+            )
         remedy = "Sort the file and merge rows with the same time."
         when = to_datetime(self.times[at])
         if self.kind == NAIVE and when.hour < 4 and when.month in (9, 10, 11):
@@ -553,7 +569,9 @@ class Source:
         if steps is None:
             return notes
         if steps.springs:
-            notes.append(f"Clocks went forward {_times(steps.springs)}: the local hour is missing there.")
+            notes.append(
+                f"Clocks went forward {_times(steps.springs)}: the local hour is missing there."
+            )
         shifts = int((np.diff(np.round(self.times - self.instants)) != 0.0).sum())
         if shifts:
             notes.append(f"The offset from UTC changes {_times(shifts)}, as for daylight saving.")
@@ -571,7 +589,9 @@ def _find_time_column(table: Table, wanted: str | None) -> str | None:
     """Find the column of that name; else one with a usual name, an index, or dates in its first row."""
     names = table.frame.collect_schema().names()
     if wanted is not None and wanted not in names:
-        raise InvalidInput(f"time must be a column of the data ({', '.join(names)}), got {wanted!r}.")
+        raise InvalidInput(
+            f"time must be a column of the data ({', '.join(names)}), got {wanted!r}."
+        )
     usual = [name for name in names if name.lower() in TIMES]
     if names[:1] == [INDEX]:
         usual.append(INDEX)
@@ -589,7 +609,9 @@ def _choose_columns(
     for name in (*(only or ()), *without):
         if not any(_fits(each, name) for each in names):
             option = write_option(role)
-            raise InvalidInput(f"{option} must be a file or columns of the data ({known}), got {name!r}.")
+            raise InvalidInput(
+                f"{option} must be a file or columns of the data ({known}), got {name!r}."
+            )
     chosen = only or [
         name for name in names if name != time and not any(_fits(name, each) for each in without)
     ]
@@ -606,7 +628,9 @@ def _fits(name: str, pattern: str) -> bool:
     return name.startswith(start) and name.endswith(end) and len(name) > len(start + end)
 
 
-def open_forecasts(source: Source, data: Any, forecast: Any, row: str, time: str | None) -> Forecasts:
+def open_forecasts(
+    source: Source, data: Any, forecast: Any, row: str, time: str | None
+) -> Forecasts:
     """Open the forecasts of a trace: columns of its data, or a file or frame with the same columns.
 
     Forecasts of another file are those of the same time stamps, or of the same rows where there are none.
@@ -618,7 +642,9 @@ def open_forecasts(source: Source, data: Any, forecast: Any, row: str, time: str
             names = [names[0].replace(STAR, column) for column in source.columns]
         if len(names) != source.dim:
             flag = write_option("forecast")
-            raise InvalidInput(f"{flag} must name a column for each of {source.columns}, got {names}.")
+            raise InvalidInput(
+                f"{flag} must name a column for each of {source.columns}, got {names}."
+            )
         values = Source(data, time, only=names, has_gaps=True, role="forecast").read_all()
         return Forecasts(names, values if source.kept is None else values[source.kept], is_early)
     own = Source(forecast, time, has_gaps=True)
@@ -637,7 +663,11 @@ def open_limits(source: Source, limits: Any, time: str | None) -> tuple[Array, A
     is no limit.
     """
     own = Source(limits, time, has_gaps=True)
-    known = {f"{column}_{side}": (side, i) for side in LIMIT_SIDES for i, column in enumerate(source.columns)}
+    known = {
+        f"{column}_{side}": (side, i)
+        for side in LIMIT_SIDES
+        for i, column in enumerate(source.columns)
+    }
     unknown = [name for name in own.columns if name not in known]
     if unknown:
         flag = write_option("limits")
@@ -658,7 +688,9 @@ def list_forecast_columns(forecast: Any) -> list[str] | None:
     if isinstance(forecast, str):
         is_file = Path(forecast).suffix.lower() in (*TEXT_FILES, *EXCEL_FILES, ".parquet")
         return None if is_file else forecast.split(",")
-    is_list = isinstance(forecast, list | tuple) and all(isinstance(name, str) for name in forecast)
+    is_list = isinstance(forecast, list | tuple) and all(
+        isinstance(name, str) for name in forecast
+    )
     return list(forecast) if is_list else None
 
 
@@ -667,12 +699,16 @@ def _align(values: Array, own: Source, source: Source, role: str) -> Array:
     rows = source.T if source.kept is None else source.T + source.filled
     if own.time is None or source.time is None:
         if rows != own.T:
-            raise InvalidInput(f"{write_option(role)} must have {rows} rows or times, got {own.T} rows.")
+            raise InvalidInput(
+                f"{write_option(role)} must have {rows} rows or times, got {own.T} rows."
+            )
         return values if source.kept is None else values[source.kept]
     at = np.minimum(np.searchsorted(own.instants, source.instants), own.T - 1)
     is_same = own.instants[at] == source.instants
     if not is_same.any():
-        raise InvalidInput(f"{write_option(role)} must have time stamps of the data, and has none of them.")
+        raise InvalidInput(
+            f"{write_option(role)} must have time stamps of the data, and has none of them."
+        )
     return np.where(is_same[:, None], values[at], np.nan)
 
 
@@ -687,7 +723,9 @@ def _parse(table: Table, columns: list[str], time: str | None) -> pl.LazyFrame:
             number = cell
         if table.separator not in ("", ","):
             # A decimal comma; points before it separate thousands.
-            plain = cell.str.replace_all(".", "", literal=True).str.replace(",", ".", literal=True)
+            plain = cell.str.replace_all(".", "", literal=True).str.replace(
+                ",", ".", literal=True
+            )
             number = pl.when(cell.str.contains(",", literal=True)).then(plain).otherwise(cell)
         is_missing_cell = cell.is_null()
         if schema[name] == pl.String:
@@ -713,14 +751,18 @@ class Steps:
     forward only if the stamps have no zone (``is_naive``).
     """
 
-    def __init__(self, seconds: Array, walls: Array | None = None, *, is_naive: bool = False) -> None:
+    def __init__(
+        self, seconds: Array, walls: Array | None = None, *, is_naive: bool = False
+    ) -> None:
         steps = np.diff(seconds)
         self.usual = float(np.median(steps)) if len(steps) else 0.0
         long = np.flatnonzero(steps > GAP_STEPS * self.usual)
         springs = np.zeros(len(long), dtype=bool)
         closings = np.zeros(len(long), dtype=bool)
         if is_naive:
-            springs = np.array([self._skips_an_hour(seconds[at], steps[at]) for at in long], dtype=bool)
+            springs = np.array(
+                [self._skips_an_hour(seconds[at], steps[at]) for at in long], dtype=bool
+            )
         if walls is not None and len(long):
             closings = _find_closings(walls, self.usual, long) & ~springs
         self.springs = int(springs.sum())
@@ -759,7 +801,12 @@ def to_datetime(seconds: float) -> datetime:
 
 def format_span(seconds: float) -> str:
     """Write a length of time in words."""
-    for unit, length in (("day", DAY_SECONDS), ("hour", HOUR_SECONDS), ("minute", 60.0), ("second", 1.0)):
+    for unit, length in (
+        ("day", DAY_SECONDS),
+        ("hour", HOUR_SECONDS),
+        ("minute", 60.0),
+        ("second", 1.0),
+    ):
         if seconds >= length:
             count = seconds / length
             return f"{count:.3g} {unit}{_plural(count)}"

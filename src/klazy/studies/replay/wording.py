@@ -47,7 +47,9 @@ def judge(found: "Report") -> str:
 def judge_laziness(found: "Report") -> str:
     """Return ``"helps"`` if a lazy learner paid less than simple rules and GD, ``"perhaps"`` if within chance, else ``"does not
     help"``."""
-    return _judge_gain(found.best_of("lazy"), found.best_of("simple", "greedy"), "helps", "does not help")
+    return _judge_gain(
+        found.best_of("lazy"), found.best_of("simple", "greedy"), "helps", "does not help"
+    )
 
 
 def judge_forecasts(found: "Report") -> str | None:
@@ -55,7 +57,9 @@ def judge_forecasts(found: "Report") -> str | None:
     ``"do not help"``; None without forecasts."""
     if found.source.forecasts is None:
         return None
-    return _judge_gain(found.best_of(FORECASTING), found.best_of(*WITHOUT_FORECASTS), "help", "do not help")
+    return _judge_gain(
+        found.best_of(FORECASTING), found.best_of(*WITHOUT_FORECASTS), "help", "do not help"
+    )
 
 
 def _judge_gain(one: Score, other: Score, yes: str, no: str) -> str:
@@ -98,7 +102,10 @@ def _describe_savings(found: "Report") -> str:
         return f"{start}: {best} paid {saving} less than {now}, {UNCERTAIN}."
     # The one against what you do comes first.
     saved = [saving for saving in reversed(found.savings.values()) if saving.cost != 0.0]
-    parts = [f"{_format_saving(found, saving)} against {_name(found, saving.against)}" for saving in saved]
+    parts = [
+        f"{_format_saving(found, saving)} against {_name(found, saving.against)}"
+        for saving in saved
+    ]
     verb = "gained" if isinstance(found.setup.family, Rewards) else "saved"
     return f"You would have {verb} {' and '.join(parts)}, with {best}."
 
@@ -113,14 +120,18 @@ def list_facts(found: "Report") -> dict[str, str]:
         facts["a round"] = _format(found, saving.per_round)
     else:
         facts["a day"] = _format(found, saving.per_day)
-        facts["a year, if it goes on like this"] = _format(found, float(f"{YEAR_DAYS * saving.per_day:.3g}"))
+        facts["a year, if it goes on like this"] = _format(
+            found, float(f"{YEAR_DAYS * saving.per_day:.3g}")
+        )
     if saving.share is not None:
         facts[f"less than {now} paid"] = f"{saving.share:.1%}"
     possible = 0.0
     if found.optimum is not None:
         possible = found.reference.cost - found.optimum.lower_bound
     if possible > 0.0:
-        facts[f"of the {_format(found, possible)} that were possible"] = f"{saving.cost / possible:.0%}"
+        facts[f"of the {_format(found, possible)} that were possible"] = (
+            f"{saving.cost / possible:.0%}"
+        )
     facts[f"moves in {found.rounds[1]} rounds"] = str(best.moves)
     return facts
 
@@ -172,7 +183,9 @@ def _describe_laziness(found: "Report") -> str:
     paid = f"{_format(found, lazy.cost)}, {_compare(found, lazy, other)}"
     if verdict == "does not help":
         reason = explain_laziness(found, other)
-        return f"Laziness does not help here: the best lazy learner, {name}, paid {paid}. {reason}"
+        return (
+            f"Laziness does not help here: the best lazy learner, {name}, paid {paid}. {reason}"
+        )
     theirs = f"that of {other.name} {_format(found, other.switching)}"
     switching = f"Its switching cost was {_format(found, lazy.switching)}, {theirs}."
     if verdict == "perhaps":
@@ -187,7 +200,9 @@ def _describe_laziness(found: "Report") -> str:
 
 def _describe_forecasts(found: "Report") -> str:
     told = found.best_of(FORECASTING)
-    paid = f"{_format(found, told.cost)}, {_compare(found, told, found.best_of(*WITHOUT_FORECASTS))}"
+    paid = (
+        f"{_format(found, told.cost)}, {_compare(found, told, found.best_of(*WITHOUT_FORECASTS))}"
+    )
     said = f"{format_contender(told)} paid {paid}"
     verdict = judge_forecasts(found)
     if verdict == "help":
@@ -233,8 +248,14 @@ def _price_turnover(found: "Report") -> float | None:
     movement = found.setup.movement
     swaps = np.eye(found.source.dim)[0] - np.eye(found.source.dim)[1:]
     prices = movement.distance(np.vstack((swaps, -swaps)))
-    is_even = movement.grouped is False and movement.degree == 1.0 and np.ndim(movement.weight) == 0
-    return float(movement.weight * prices[0]) if is_even and len(prices) and np.ptp(prices) == 0.0 else None
+    is_even = (
+        movement.grouped is False and movement.degree == 1.0 and np.ndim(movement.weight) == 0
+    )
+    return (
+        float(movement.weight * prices[0])
+        if is_even and len(prices) and np.ptp(prices) == 0.0
+        else None
+    )
 
 
 def _measure_wealth(found: "Report", score: Any) -> dict[str, float | None]:
@@ -254,7 +275,11 @@ def explain_laziness(found: "Report", other: Score) -> str:
     if found.binds < SELDOM:
         return f"{binds}; in all others every k decides what GD decides."
     remembers = other.name in (FIXED, "follow the leader")
-    if found.repeats > ALIKE and not remembers and other.parameters.get("window", 1) < SHORT_MEMORY:
+    if (
+        found.repeats > ALIKE
+        and not remembers
+        and other.parameters.get("window", 1) < SHORT_MEMORY
+    ):
         drift = "The costs drift faster than they repeat: a row is much like the one before"
         return f"{drift} (correlation {found.repeats:.2f}), and older rows mislead."
     alike = f"a row is like the one before with correlation {found.repeats:.2f}"
@@ -374,7 +399,9 @@ def write_table(found: "Report", shown: int | None = None) -> list[dict[str, Any
     if shown is not None:
         always = (BASELINE, FIXED, EQUAL, HELD, OPTIMUM)
         rows = [row for at, row in enumerate(rows) if at < shown or row["contender"] in always]
-    columns: dict[str, list[Any]] = {name: [row[name] for row in rows] for name in ("contender", "chosen")}
+    columns: dict[str, list[Any]] = {
+        name: [row[name] for row in rows] for name in ("contender", "chosen")
+    }
     for name, heading in COST_HEADINGS.items():
         columns[add_unit(found, heading)] = format_column([row[name] for row in rows])
     if "growth" in rows[0]:
@@ -385,7 +412,9 @@ def write_table(found: "Report", shown: int | None = None) -> list[dict[str, Any
         ]
     columns["moves"] = [row["moves"] for row in rows]
     columns["at grid limit"] = [row["at_grid_limit"] for row in rows]
-    return [dict(zip(columns, cells, strict=True)) for cells in zip(*columns.values(), strict=True)]
+    return [
+        dict(zip(columns, cells, strict=True)) for cells in zip(*columns.values(), strict=True)
+    ]
 
 
 def add_unit(found: "Report", label: str) -> str:

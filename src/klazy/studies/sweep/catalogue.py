@@ -27,7 +27,18 @@ from klazy.studies.installed import list_installed, load_installed
 
 Point = dict[str, Any]  # the value of every key
 Cell = tuple[str, Point]  # the name of a recipe or a rule, and the values of its parameters
-CONTEXT = ("seed", "domain", "T", "G", "movement", "move_cost", "family", "start", "prior", "hints")
+CONTEXT = (
+    "seed",
+    "domain",
+    "T",
+    "G",
+    "movement",
+    "move_cost",
+    "family",
+    "start",
+    "prior",
+    "hints",
+)
 # A rule with a sigma takes one of these: sigma, 1 / sigma, or c for sigma_t = sqrt(t / c).
 STEP_SIZES = ("sigma", "learning_rate", "c")
 MOVEMENT_KINDS: dict[str, type[Movement]] = {"l2": L2Movement, "l1": L1Movement, "tv": TVMovement}
@@ -54,7 +65,11 @@ def _make_entry(
                 asked.append(name)
             elif argument.kind not in (argument.VAR_POSITIONAL, argument.VAR_KEYWORD):
                 parameters[name] = argument.replace(annotation=hints.get(name, Any))
-    if context is CONTEXT and "sigma" in parameters and not isinstance(parameters["sigma"].default, float):
+    if (
+        context is CONTEXT
+        and "sigma" in parameters
+        and not isinstance(parameters["sigma"].default, float)
+    ):
         others = {name: value for name, value in parameters.items() if name not in STEP_SIZES}
         one = parameters["sigma"].replace(annotation=float, default=None)
         parameters = {name: one.replace(name=name) for name in STEP_SIZES} | others
@@ -82,16 +97,16 @@ def _make_wave(period: int, T: int) -> Scenario:
     return sequences.square_wave(period, T)
 
 
-_RECIPES = (
-    "stochastic corrupted phases_of_length rotating alternating tracking drifting_regression data_centre sea"
-)
+_RECIPES = "stochastic corrupted phases_of_length rotating alternating tracking drifting_regression data_centre sea"
 _RULES = (
     "GD LazyGD KLazyGD KLazyFTRL CentredOMD ader sader sader_k scream auto ensemble_auto "
     "Fixed FollowTheLeader LastValue MovingAverage Periodic MinimumHold DeadBand"
 )
 _MEMORY_RULES = (learners.Decay, learners.Clip, learners.Event, learners.Clock)
 _MAKERS = vars(presets) | vars(learners)
-RECIPES = {name: _make_entry(getattr(sequences, name), context=("seed",)) for name in _RECIPES.split()}
+RECIPES = {
+    name: _make_entry(getattr(sequences, name), context=("seed",)) for name in _RECIPES.split()
+}
 RECIPES["square_wave"] = _make_entry(_make_wave, context=("seed",))
 LEARNER_RULES = {name: _make_entry(_MAKERS[name]) for name in _RULES.split()}
 LEARNER_RULES |= {memory.__name__: _make_memory_entry(memory) for memory in _MEMORY_RULES}
@@ -106,12 +121,16 @@ def find_entry(name: str, kind: str) -> CatalogueEntry:
     module, colon, function = name.partition(":")
     if not colon and (kind == "recipe" or name not in list_installed()):
         names = ", ".join(known)
-        raise InvalidInput(f"{kind} must be one of {names}, or a module:function of your own, got {name!r}.")
+        raise InvalidInput(
+            f"{kind} must be one of {names}, or a module:function of your own, got {name!r}."
+        )
     try:
         found = getattr(import_module(module), function) if colon else load_installed(name)
     # The module of another author may raise anything when it is imported.
     except Exception as failed:
-        raise InvalidInput(f"{name} cannot be imported: {type(failed).__name__}: {failed}.") from failed
+        raise InvalidInput(
+            f"{name} cannot be imported: {type(failed).__name__}: {failed}."
+        ) from failed
     wanted = Scenario if kind == "recipe" else Learner
     if not _returns(found, wanted):
         kind_name = wanted.__name__
@@ -145,7 +164,9 @@ def make_scenario(recipe: str, point: Point, seed: Any) -> Scenario:
         point = {"seed": seed} | point
     made = found.make(**point)
     if not isinstance(made, Scenario) or not isinstance(made.costs, Costs):
-        raise InvalidInput(f"{recipe} must return a Scenario with costs, got {type(made).__name__}.")
+        raise InvalidInput(
+            f"{recipe} must return a Scenario with costs, got {type(made).__name__}."
+        )
     if np.shape(made.comparator) != (made.costs.T, made.costs.dim):
         wanted = (made.costs.T, made.costs.dim)
         shape = np.shape(made.comparator)
@@ -170,7 +191,9 @@ def make_learner(
         given["sigma"] = Sqrt(given.pop("c"))
     made = found.make(**given)
     if not isinstance(made, Learner):
-        raise InvalidInput(f"{rule} must return a klazy.types.Learner, got {type(made).__name__}.")
+        raise InvalidInput(
+            f"{rule} must return a klazy.types.Learner, got {type(made).__name__}."
+        )
     return made
 
 

@@ -14,14 +14,30 @@ from klazy.studies.sweep.frame import LEARNER_COLUMNS, SETTING, choose_best, fin
 if TYPE_CHECKING:
     from polars import DataFrame
 
-AXIS_COLUMNS = ("k", "m", "kappa", "sigma", "c", "length", "phases", "period", "settled", "T", "dim")
+AXIS_COLUMNS = (
+    "k",
+    "m",
+    "kappa",
+    "sigma",
+    "c",
+    "length",
+    "phases",
+    "period",
+    "settled",
+    "T",
+    "dim",
+)
 AXIS_COLUMNS += ("move_cost",)
 PANELS = 12  # in one figure, at most
-LOG_RATIO = 8.0  # the ratio of the largest to the least value from which on an axis is logarithmic
+LOG_RATIO = (
+    8.0  # the ratio of the largest to the least value from which on an axis is logarithmic
+)
 Figures = Iterator[tuple[str, "show.Figure"]]
 
 
-def draw_cells(cells: "DataFrame", label: str, x: str | None = None, y: str | None = None) -> Figures:
+def draw_cells(
+    cells: "DataFrame", label: str, x: str | None = None, y: str | None = None
+) -> Figures:
     """Yield figures of a sweep's cells, each with a name: lines over ``x``, or heat maps over ``x`` and ``y``, if given.
 
     Else heat maps over two parameters of a learner, or one of a learner and one of the setting, and lines over the setting's
@@ -31,7 +47,9 @@ def draw_cells(cells: "DataFrame", label: str, x: str | None = None, y: str | No
     for name in (x, y):
         if name is not None and name not in free:
             others = ", ".join(free) or "none"
-            raise InvalidInput(f"An axis must have several values, got {name}. Those that do: {others}.")
+            raise InvalidInput(
+                f"An axis must have several values, got {name}. Those that do: {others}."
+            )
     if y is not None and x is None:
         raise InvalidInput(
             f"{write_option('y')} needs {write_option('x')}, too, got {y} only. Name x alone for lines."
@@ -51,7 +69,9 @@ def draw_cells(cells: "DataFrame", label: str, x: str | None = None, y: str | No
 
 def _draw_heats(cells: "DataFrame", label: str, across: str, up: str) -> Figures:
     """Yield heat maps over two parameters, for every learner that has them."""
-    for (learner, *_), group in cells.drop_nulls((across, up)).group_by("learner", maintain_order=True):
+    for (learner, *_), group in cells.drop_nulls((across, up)).group_by(
+        "learner", maintain_order=True
+    ):
         ratio = bool((group["mean"] > 0.0).all())
         shown = label
         if across in SETTING and up in LEARNER_COLUMNS:
@@ -120,7 +140,9 @@ def _make_lines(cells: "DataFrame", x: str) -> show.Lines:
     return part
 
 
-def _split_settings(cells: "DataFrame", shown: Sequence[str]) -> Iterator[tuple[str, "DataFrame"]]:
+def _split_settings(
+    cells: "DataFrame", shown: Sequence[str]
+) -> Iterator[tuple[str, "DataFrame"]]:
     """Yield the cells of each setting that a figure does not show, with its description."""
     hidden = [name for name in find_varying(cells, SETTING) if name not in shown]
     if not hidden:

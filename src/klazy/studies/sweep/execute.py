@@ -25,7 +25,13 @@ from klazy.studies.results import (
     load_rows,
     map_rows,
 )
-from klazy.studies.sweep.frame import METRICS, RUN_COLUMNS, average_cells, make_run_frame, summarize_cells
+from klazy.studies.sweep.frame import (
+    METRICS,
+    RUN_COLUMNS,
+    average_cells,
+    make_run_frame,
+    summarize_cells,
+)
 from klazy.studies.sweep.player import TaskPlayer, TaskResult, fail_task, play_on_gpu, play_task
 from klazy.studies.sweep.study import Study
 from klazy.studies.sweep.tasks import Task, choose_runs, deal, halve, list_keys, list_tasks
@@ -101,7 +107,9 @@ class SweepRuns(Tabular):
     def list_rows(self) -> list[dict[str, Any]]:
         return summarize_cells(self.cells(), len(self))
 
-    def plot(self, x: str | None = None, y: str | None = None, *, metric: str | None = None) -> "Figure":
+    def plot(
+        self, x: str | None = None, y: str | None = None, *, metric: str | None = None
+    ) -> "Figure":
         """Draw the cells: lines over a parameter, or a heat map over two.
 
         Parameters
@@ -298,7 +306,8 @@ def sweep(
             learner_rounds += result.learner_rounds
             rate = learner_rounds / (time.perf_counter() - started) / 1e6
             report_progress(
-                done / len(wanted), f"{done:,} of {len(wanted):,} runs, {rate:,.1f}M learner-rounds/s"
+                done / len(wanted),
+                f"{done:,} of {len(wanted):,} runs, {rate:,.1f}M learner-rounds/s",
             )
             if progress is not None:
                 progress(done, len(wanted), learner_rounds)
@@ -306,7 +315,9 @@ def sweep(
     seconds = time.perf_counter() - started
     reused = len(keys) - len(wanted)
     where = _name_devices(player)
-    return Sweep(source, study.metrics[0], study, len(wanted), reused, learner_rounds, seconds, where)
+    return Sweep(
+        source, study.metrics[0], study, len(wanted), reused, learner_rounds, seconds, where
+    )
 
 
 def _open_store(folder: Path, source: RowSource, study: Study, retry_failed: bool) -> ResultStore:
@@ -350,7 +361,9 @@ def _name_devices(player: TaskPlayer) -> str:
     return name_device(player.device)
 
 
-def _play_by_workers(tasks: Sequence[Task], workers: Workers) -> Iterator[tuple[Task, TaskResult]]:
+def _play_by_workers(
+    tasks: Sequence[Task], workers: Workers
+) -> Iterator[tuple[Task, TaskResult]]:
     """Yield results in any order; a run that ends its worker is found by halving, and gets that as its error."""
     left = {task.first: task for task in tasks}
     try:
@@ -403,7 +416,9 @@ def load_study(folder: Path, *, trust: bool = False) -> tuple[Study, SweepRuns]:
     try:
         data = json.loads(file.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as failed:
-        raise InvalidInput(f"{folder} has no study that can be read: {failed}. Play one into it.") from failed
+        raise InvalidInput(
+            f"{folder} has no study that can be read: {failed}. Play one into it."
+        ) from failed
     study = Study.from_file(data, file, trust=trust)
     source = RowSource(folder, list_keys(list_tasks(study)))
     if not any(map_rows(folder, lambda rows: (source.find(rows["key"]) >= 0).any(), ["key"])):

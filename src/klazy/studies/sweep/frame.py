@@ -61,14 +61,18 @@ def make_run_frame(played: Sequence[tuple[Task, TaskResult]], keys: np.ndarray) 
         ).to_frame(),
         sequences[which],
         pl.concat([_describe_team(task.team) for task, _ in played]),
-        pl.DataFrame(np.concatenate([result.sums for _, result in played]), schema=list(RUN_SUMS)),
+        pl.DataFrame(
+            np.concatenate([result.sums for _, result in played]), schema=list(RUN_SUMS)
+        ),
     ]
     if any(result.errors for _, result in played):
         errors = [result.errors.get(i) for task, result in played for i in range(len(task.team))]
         parts.append(pl.DataFrame({"error": errors}, schema={"error": str}))
     if any(len(result.rounds) for _, result in played):
         parts.append(pl.concat([_list_curves(*pair) for pair in played]))
-    frame = pl.concat(parts, how="horizontal").with_columns(cost=pl.col("hitting") + pl.col("switching"))
+    frame = pl.concat(parts, how="horizontal").with_columns(
+        cost=pl.col("hitting") + pl.col("switching")
+    )
     return pl.concat([empty, frame], how="diagonal").with_columns(pl.col(METRICS).fill_nan(None))
 
 
@@ -77,8 +81,12 @@ def _describe_team(team: Team) -> "DataFrame":
     """Return the learner and the price of every run of a team; tasks mostly share one."""
     import polars as pl
 
-    rows = [_split_options(point, LEARNER_COLUMNS) | {"learner": rule} for rule, point in team.cells]
-    return pl.DataFrame(rows, schema=LEARNER_COLUMNS)[team.cell].with_columns(move_cost=team.weights)
+    rows = [
+        _split_options(point, LEARNER_COLUMNS) | {"learner": rule} for rule, point in team.cells
+    ]
+    return pl.DataFrame(rows, schema=LEARNER_COLUMNS)[team.cell].with_columns(
+        move_cost=team.weights
+    )
 
 
 def _list_curves(task: Task, result: TaskResult) -> "DataFrame":
@@ -121,11 +129,18 @@ def _split_options(point: Point, columns: dict[str, type]) -> Row:
 
 def _fits(value: Any, kind: type) -> bool:
     """Return True if a column of this type holds the value; columns of text hold none."""
-    return kind is not str and isinstance(value, bool) == (kind is bool) and isinstance(value, kind | int)
+    return (
+        kind is not str
+        and isinstance(value, bool) == (kind is bool)
+        and isinstance(value, kind | int)
+    )
 
 
 def average_cells(
-    rows: "DataFrame | RowSource", metric: str, relative_to: str | None = None, held_out: bool = False
+    rows: "DataFrame | RowSource",
+    metric: str,
+    relative_to: str | None = None,
+    held_out: bool = False,
 ) -> "DataFrame":
     """Return the ``mean`` of a metric over the ``runs`` of every cell, one per seed, and ``half`` the width of its interval.
 
@@ -142,7 +157,9 @@ def average_cells(
         errors = source.read(["error"])["error"]
         if len(errors) and not errors.null_count():
             raise InvalidInput(f"All {len(errors)} runs failed, the first with {errors[0]}")
-        raise InvalidInput(f"No run has {metric}. Add it to the metrics of the study and play it again.")
+        raise InvalidInput(
+            f"No run has {metric}. Add it to the metrics of the study and play it again."
+        )
     if held_out and (known["seed"].null_count() or known["seed"].max() == 0):
         option = write_option("held_out")
         raise InvalidInput(f"{option} needs random scenarios with several seeds. Leave it out.")
@@ -180,14 +197,18 @@ def _average(table: "DataFrame", known: "DataFrame", held_out: bool) -> "DataFra
     grouped = known.filter(is_shown).group_by("cell", maintain_order=True)
     cells = grouped.agg(mean=value.mean(), half=value.std(), runs=pl.len())
     n = cells["runs"].to_numpy().clip(2)
-    cells = cells.with_columns(half=cells["half"] * (stdtrit(n - 1, 0.975) / np.sqrt(n)), choice="mean")
+    cells = cells.with_columns(
+        half=cells["half"] * (stdtrit(n - 1, 0.975) / np.sqrt(n)), choice="mean"
+    )
     if held_out:
         choice = known.filter(~is_shown).group_by("cell").agg(choice=value.mean())
         cells = cells.drop("choice").join(choice, on="cell", how="left", maintain_order="left")
     return table.select("cell", *CELL)[cells["cell"]].with_columns(cells.drop("cell"))
 
 
-def _relate(table: "DataFrame", known: "DataFrame", metric: str, learner: str, held_out: bool) -> "DataFrame":
+def _relate(
+    table: "DataFrame", known: "DataFrame", metric: str, learner: str, held_out: bool
+) -> "DataFrame":
     """Return the runs with their values relative to a learner's, in per cent."""
     import polars as pl
 
@@ -195,10 +216,14 @@ def _relate(table: "DataFrame", known: "DataFrame", metric: str, learner: str, h
     theirs = known.filter(pl.col("cell").is_in(table.filter(learner=learner)["cell"].implode()))
     if not len(theirs):
         learners = ", ".join(table["learner"].unique(maintain_order=True))
-        raise InvalidInput(f"{option} must be a learner of the study ({learners}), got {learner!r}.")
+        raise InvalidInput(
+            f"{option} must be a learner of the study ({learners}), got {learner!r}."
+        )
     best = choose_best(_average(table, theirs, held_out), SETTING)
     if (best["mean"] == 0.0).any():
-        message = f"{option} must be a learner whose {metric} is not 0, got {learner}. Choose another."
+        message = (
+            f"{option} must be a learner whose {metric} is not 0, got {learner}. Choose another."
+        )
         raise InvalidInput(message)
     settings = table.select(SETTING).unique(maintain_order=True).with_row_index("setting")
     of_cell = table.join(settings, on=SETTING, nulls_equal=True).select("cell", "setting")

@@ -27,7 +27,14 @@ from klazy.studies.sweep import catalogue
 from klazy.studies.sweep.catalogue import MOVEMENT_KINDS, Point
 from klazy.studies.sweep.tasks import Plan, Task
 
-RUN_SUMS = ("hitting", "switching", "dynamic_regret", "total_regret", "static_regret", "optimum_regret")
+RUN_SUMS = (
+    "hitting",
+    "switching",
+    "dynamic_regret",
+    "total_regret",
+    "static_regret",
+    "optimum_regret",
+)
 # About how many runs a GPU plays together, after which rows can be written, and the most bytes of their sequences.
 TOGETHER = 1 << 18
 TOGETHER_BYTES = 3 << 26
@@ -167,7 +174,9 @@ def play_on_gpu(player: "TaskPlayer", tasks: Sequence[Task]) -> Iterator[tuple[T
         pool.shutdown(cancel_futures=True)
 
 
-def _gather(tasks: Sequence[Task], pool: ThreadPoolExecutor, most: int) -> Iterator[list[Prepared]]:
+def _gather(
+    tasks: Sequence[Task], pool: ThreadPoolExecutor, most: int
+) -> Iterator[list[Prepared]]:
     """Yield tasks with their sequences, in groups of ``most`` runs; a few sequences are made ahead."""
     left = iter(tasks)
     ahead = deque(pool.submit(_prepare, task) for task in islice(left, os.cpu_count() or 1))
@@ -211,7 +220,9 @@ class TaskPlayer:
 
     def play(self, prepared: Sequence[Prepared]) -> list[tuple[Task, TaskResult]]:
         """Play tasks together where they have the same plan, set and length; return each with its result."""
-        playable = [(task, place, result) for task, place, result in prepared if place is not None]
+        playable = [
+            (task, place, result) for task, place, result in prepared if place is not None
+        ]
         alike: dict[Any, list[tuple[Place, TaskResult]]] = {}
         for task, place, result in playable:
             about = (task.team, place.domain, place.costs.T, place.costs.family, task.checkpoints)
@@ -254,7 +265,9 @@ class TaskPlayer:
             left = np.flatnonzero(~np.isfinite(mine).all(axis=(1, 2)))
             chosen = [learners[i] for i in row] if left.size else []
             errors = _play_on_cpu(chosen, left, mine, place.costs, plan.movement, checkpoints)
-            self.used_cpu = self.used_cpu or bool(set(left[~able[row[left]]].tolist()) - set(errors))
+            self.used_cpu = self.used_cpu or bool(
+                set(left[~able[row[left]]].tolist()) - set(errors)
+            )
             result.record(plan, mine, errors)
 
     def _find_able(self, learners: list[Any], costs: Costs, movement: Movement) -> np.ndarray:
@@ -277,14 +290,21 @@ def _make_learners(plan: Plan, place: Place) -> list[Any]:
     made: list[Any] = []
     for rule, point in plan.cells:
         try:
-            made.append(catalogue.make_learner(rule, point, place.domain, plan.movement, place.costs))
+            made.append(
+                catalogue.make_learner(rule, point, place.domain, plan.movement, place.costs)
+            )
         except Exception as failed:
             made.append(_describe_error(failed))
     return made
 
 
 def _play_on_cpu(
-    learners: list[Any], which: np.ndarray, sums: Array, costs: Costs, movement: Movement, checkpoints: int
+    learners: list[Any],
+    which: np.ndarray,
+    sums: Array,
+    costs: Costs,
+    movement: Movement,
+    checkpoints: int,
 ) -> dict[int, str]:
     """Write the sums of some learners, and return errors by learner."""
     errors = {i: learners[i] for i in which.tolist() if isinstance(learners[i], str)}

@@ -16,7 +16,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 import numpy as np
-from pydantic import BaseModel, BeforeValidator, Field, PlainSerializer, TypeAdapter, ValidationError
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    Field,
+    PlainSerializer,
+    TypeAdapter,
+    ValidationError,
+)
 from pydantic_core import PydanticCustomError
 
 from klazy.base.checks import InvalidInput
@@ -31,7 +38,13 @@ LARGEST_INTEGER = 2**63 - 1  # integer that a column holds
 SHOWN_LETTERS = 200  # letters of a value in a message
 REMEDY = "`klazy sweep --init` shows a study with every key."
 Metric = Literal[
-    "cost", "hitting", "switching", "dynamic_regret", "total_regret", "static_regret", "optimum_regret"
+    "cost",
+    "hitting",
+    "switching",
+    "dynamic_regret",
+    "total_regret",
+    "static_regret",
+    "optimum_regret",
 ]
 LABORIOUS = ("static_regret", "optimum_regret")  # computed only if the study names them
 GRID_FORMS = (
@@ -55,8 +68,12 @@ def _list_powers(base: Any, first: Any, last: Any) -> list[Any]:
 
 
 SPACES: dict[str, Callable[..., Any]] = {
-    "linspace": lambda first, last, count: np.linspace(first, last, _check_integer(count, 1, MOST_VALUES)),
-    "logspace": lambda first, last, count: np.geomspace(first, last, _check_integer(count, 1, MOST_VALUES)),
+    "linspace": lambda first, last, count: np.linspace(
+        first, last, _check_integer(count, 1, MOST_VALUES)
+    ),
+    "logspace": lambda first, last, count: np.geomspace(
+        first, last, _check_integer(count, 1, MOST_VALUES)
+    ),
     "powers": _list_powers,
 }
 
@@ -77,7 +94,9 @@ def expand(value: Any) -> list[Any]:
         if not values or any(isinstance(each, dict | list | tuple) for each in values):
             raise ValueError
     except (TypeError, ValueError, ArithmeticError, KeyError):
-        raise PydanticCustomError("grid", "Input should be a grid: {forms}", {"forms": GRID_FORMS}) from None
+        raise PydanticCustomError(
+            "grid", "Input should be a grid: {forms}", {"forms": GRID_FORMS}
+        ) from None
     return list({(type(each), each): each for each in values}.values())
 
 
@@ -105,7 +124,9 @@ AXES: dict[Any, TypeAdapter[Any]] = {
     bool: _adapt(Annotated[bool, Field(strict=True)]),
     float | str: _adapt(Number | Annotated[str, Field(strict=True)]),
 }
-ANY_AXIS = _adapt(bool | Annotated[Integer, Field(ge=-LARGEST_INTEGER, le=LARGEST_INTEGER)] | Number | str)
+ANY_AXIS = _adapt(
+    bool | Annotated[Integer, Field(ge=-LARGEST_INTEGER, le=LARGEST_INTEGER)] | Number | str
+)
 
 
 @dataclass(frozen=True)
@@ -146,11 +167,15 @@ def _read_spec(kind: str, table: Any) -> Spec:
         if kind == "rule" and name in catalogue.LEARNER_RULES:
             _try_values(name, axes)
     except InvalidInput as wrong:
-        raise InvalidInput("\n".join(f" ({name}): {line}" for line in str(wrong).splitlines())) from None
+        raise InvalidInput(
+            "\n".join(f" ({name}): {line}" for line in str(wrong).splitlines())
+        ) from None
     return Spec(kind, name, axes)
 
 
-def _read_axes(kind: str, entry: CatalogueEntry, table: dict[str, Any]) -> dict[str, tuple[Any, ...]]:
+def _read_axes(
+    kind: str, entry: CatalogueEntry, table: dict[str, Any]
+) -> dict[str, tuple[Any, ...]]:
     """Return the values of every key, from the table or by default."""
     required = [key for key, value in entry.parameters.items() if value.default is value.empty]
     _check_keys(table, [kind, *entry.parameters], required)
@@ -203,7 +228,9 @@ def _try_values(rule: str, axes: dict[str, tuple[Any, ...]]) -> None:
 
 def _describe_error(key: str, error: Any) -> str:
     """Return what a key must be and what it is, from an error of pydantic."""
-    condition = error["msg"].replace("Input should be", f"{key} must be").replace("valid tuple", "list")
+    condition = (
+        error["msg"].replace("Input should be", f"{key} must be").replace("valid tuple", "list")
+    )
     return f"{condition}, got {show(error['input'])}."
 
 
@@ -364,7 +391,9 @@ class Study(BaseModel, frozen=True):
             If it is no valid study, or names code without ``trust``.
         """
         if not isinstance(data, dict):
-            raise InvalidInput(f"{path} must have the keys of a study, got {type(data).__name__}. {REMEDY}")
+            raise InvalidInput(
+                f"{path} must have the keys of a study, got {type(data).__name__}. {REMEDY}"
+            )
         if not trust:
             _check_trust(data, path)
         try:

@@ -50,7 +50,9 @@ class Team:
     Most tasks of a study have the same team, so that its plans are made once.
     """
 
-    def __init__(self, movement: str, cells: list[Cell], cell: np.ndarray, weights: Array) -> None:
+    def __init__(
+        self, movement: str, cells: list[Cell], cell: np.ndarray, weights: Array
+    ) -> None:
         self.movement = movement
         self.cells = cells
         self.cell = cell
@@ -70,13 +72,17 @@ class Team:
     def hashes(self) -> np.ndarray:
         """The part of the key of each run that says who plays at which price."""
         pairs = zip(self.cell.tolist(), self.weights.tolist(), strict=True)
-        return read_words(b"".join(start_hash(*self.cells[cell], weight).digest() for cell, weight in pairs))
+        return read_words(
+            b"".join(start_hash(*self.cells[cell], weight).digest() for cell, weight in pairs)
+        )
 
     @cached_property
     def plans(self) -> list[Plan]:
         """The runs by the price that their learners depend on, and by whether these depend on the sequence."""
         contexts = [catalogue.find_entry(rule, "rule").context for rule, _ in self.cells]
-        priced = np.array(["movement" in each or "move_cost" in each for each in contexts])[self.cell]
+        priced = np.array(["movement" in each or "move_cost" in each for each in contexts])[
+            self.cell
+        ]
         # The largest gradient is that of the sequence.
         own = np.array(["G" in each for each in contexts])[self.cell]
         kinds = np.column_stack((np.where(priced, self.weights, -1.0), own))
@@ -87,7 +93,11 @@ class Team:
             make = MOVEMENT_KINDS[self.movement]
             movement = make() if price < 0.0 else make(price)
             weights = self.weights[runs] if price < 0.0 else np.ones(len(runs))
-            plans.append(Plan(movement, [self.cells[i] for i in cells], runs, learners, weights, not is_own))
+            plans.append(
+                Plan(
+                    movement, [self.cells[i] for i in cells], runs, learners, weights, not is_own
+                )
+            )
         return plans
 
     @cached_property
@@ -181,12 +191,12 @@ def _check_count(study: Study) -> None:
 def check_held_out(study: Study) -> None:
     """Reject to hold seeds out where a scenario has fewer than two, before anything is played."""
     if study.seeds < 2:
-        raise InvalidInput(f"--held-out needs at least 2 seeds, got {study.seeds}. Raise seeds in the study.")
+        raise InvalidInput(
+            f"--held-out needs at least 2 seeds, got {study.seeds}. Raise seeds in the study."
+        )
     for recipe, point in chain(*study.scenarios):
         if not catalogue.depends_on_seed(recipe, point):
-            message = (
-                f"--held-out needs random scenarios, but {recipe} depends on no seed. Leave one of them out."
-            )
+            message = f"--held-out needs random scenarios, but {recipe} depends on no seed. Leave one of them out."
             raise InvalidInput(message)
 
 
