@@ -173,7 +173,8 @@ def test_every_set_family_and_movement_is_here():
     assert {kl.contrib.Space, *(type(s) for s in SETS)} == set(concrete(kl.types.ConvexSet))
     costs = {kl.CallableCosts, kl.contrib.FilteredCosts, *(PUBLIC[name] for name in FAMILIES)}
     assert costs == set(concrete(kl.types.Costs))
-    known = {kl.contrib.SwitchFee, kl.contrib.DriftedMovement, *(type(m) for m in MOVEMENTS)}
+    others = {kl.contrib.SwitchFee, kl.contrib.DriftedMovement, kl.contrib.FiniteMetric}
+    known = {*others, *(type(m) for m in MOVEMENTS)}
     assert known == set(concrete(kl.types.Movement))
 
 

@@ -93,12 +93,13 @@ MAKERS = {
     batch: ["batch_kernel"],
     ensemble: ["ensemble_sequence_kernel", "ensemble_update_kernel"],
     fleet: ["_fleet_kernel"],
-    offline: ["dynamic_programmes", "splitting_kernels", "projecting_kernel"],
+    offline: ["box_programme", "simplex_programme", "splitting_kernels", "projecting_kernel"],
 }
 
 
 def guard_all_kernels(patch, rooms, calls):
-    """Whoever asks for a kernel gets a guarded one."""
+    """Whoever asks for a kernel gets a guarded one, for short programmes too."""
+    patch.setattr(offline, "PLAIN_NUMBERS", 0)
     for module, names in MAKERS.items():
         for name in names:
             make = getattr(module, name)

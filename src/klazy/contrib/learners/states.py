@@ -102,9 +102,9 @@ class WorkFunction(StatesRule[WorkState]):
 
     Examples
     --------
-    >>> costs = np.tile([[3.0, 0.0]], (4, 1))
+    >>> costs = np.tile([[3.0, 0.0]], (6, 1))
     >>> run(WorkFunction(Simplex(2), TVMovement(5.0)), costs, movement=TVMovement(5.0)).x.argmax(axis=1).tolist()
-    [0, 0, 1, 1]
+    [0, 0, 0, 0, 1, 1]
     """
 
     def init(self, x: Array | None = None) -> WorkState:
