@@ -73,9 +73,7 @@ def s3_fifo(requests, capacity):
 
 def main(every: int = 16, part: int = 0, shares=(0.01, 0.1), prices=(0.1, 1.0)) -> pl.DataFrame:
     """What each contender chose and pays per request, for caches that hold these shares of all objects, at these prices."""
-    requests = (
-        cache_requests().filter(pl.col("object") % every == part)["object"].to_numpy() // every
-    )
+    requests = cache_requests().filter(pl.col("object") % every == part)["object"].to_numpy() // every
     N = int(requests.max()) + 1
     half = len(requests) // 2
     rows = []
@@ -94,25 +92,12 @@ def main(every: int = 16, part: int = 0, shares=(0.01, 0.1), prices=(0.1, 1.0)) 
             )
             trace = kl.run(best, g, movement=movement, record="costs")
             paid = 1.0 + trace.hitting[half:].mean(), trace.switching[half:].mean()
-            rows.append(
-                (capacity, price, name, f"sigma={best.sigma.s:.3g}, {best.memory}", *paid)
-            )
+            rows.append((capacity, price, name, f"sigma={best.sigma.s:.3g}, {best.memory}", *paid))
         best = kl.offline_optimum(
             needed, kl.CappedSimplex(needed.shape[1], capacity, 1.0), movement, gap=0.03
         )
-        hitting, switching, bound = np.array(
-            (best.hitting, best.switching, best.lower_bound)
-        ) / len(needed)
-        rows.append(
-            (
-                capacity,
-                price,
-                "optimum",
-                f"nobody below {1.0 + bound:.3f}",
-                1.0 + hitting,
-                switching,
-            )
-        )
+        hitting, switching, bound = np.array((best.hitting, best.switching, best.lower_bound)) / len(needed)
+        rows.append((capacity, price, "optimum", f"nobody below {1.0 + bound:.3f}", 1.0 + hitting, switching))
     table = pl.DataFrame(
         rows, ["capacity", "price", "contender", "chosen", "hitting", "switching"], orient="row"
     )
@@ -125,15 +110,9 @@ if __name__ == "__main__":
     print(table := main())
     for (capacity, price), rows in table.group_by("capacity", "price", maintain_order=True):
         paid = dict(
-            rows.sort("total")
-            .select("contender", "total")
-            .filter(pl.col("contender") != "optimum")
-            .rows()
+            rows.sort("total").select("contender", "total").filter(pl.col("contender") != "optimum").rows()
         )
-        against = {
-            name: f"{paid['KLazyGD'] / paid[name] - 1.0:+.0%}"
-            for name in ("GD", "LRU", "S3-FIFO")
-        }
+        against = {name: f"{paid['KLazyGD'] / paid[name] - 1.0:+.0%}" for name in ("GD", "LRU", "S3-FIFO")}
         print(
             f"{capacity} objects at {price}: {next(iter(paid))} pays least. KLazyGD pays, against others,",
             against,

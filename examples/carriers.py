@@ -30,10 +30,7 @@ MEMORIES |= {
     "KLazyGD": [kl.memories.Clock(k) for k in SLACKS],
     "Decay": [kl.memories.Decay(m) for m in SLACKS],
 }
-SETS = {
-    "with US": CARRIERS[:8],
-    "without US": tuple(name for name in CARRIERS[:9] if name != "US"),
-}
+SETS = {"with US": CARRIERS[:8], "without US": tuple(name for name in CARRIERS[:9] if name != "US")}
 
 
 def rivals(g, half, names, movement):
@@ -44,11 +41,7 @@ def rivals(g, half, names, movement):
         best: Any = tune_learner(
             kl.theory.product_grid(domain, sigmas, memories), g[:half], movement=movement
         )
-        yield (
-            name,
-            f"sigma={best.sigma.s:.3g}, {best.memory}",
-            kl.run(best, g, movement=movement).x,
-        )
+        yield name, f"sigma={best.sigma.s:.3g}, {best.memory}", kl.run(best, g, movement=movement).x
         if name == "KLazyGD":
             late = best.init()._replace(t=1 + best.memory.k // 2)
             yield (
@@ -61,11 +54,7 @@ def rivals(g, half, names, movement):
     yield "hold", names[leader], np.tile(np.eye(len(names))[leader], (len(g), 1))
     best = kl.offline_optimum(g[half:], domain, movement)
     bound = best.lower_bound / len(best.u)
-    yield (
-        "optimum",
-        f"nobody below {bound:.3f}",
-        np.vstack((np.tile(best.u[0], (half, 1)), best.u)),
-    )
+    yield "optimum", f"nobody below {bound:.3f}", np.vstack((np.tile(best.u[0], (half, 1)), best.u))
 
 
 def main(prices=(1.0, 10.0), days: int = 365) -> pl.DataFrame:
@@ -83,24 +72,12 @@ def main(prices=(1.0, 10.0), days: int = 365) -> pl.DataFrame:
             interval = 1.96 * apart.std() / len(apart) ** 0.5
             sums = (*paid.mean(axis=0), paid.sum(axis=1).mean(), apart.mean(), interval)
             rows.append((carriers, price, name, chosen, *map(float, sums)))
-    columns = [
-        "carriers",
-        "price",
-        "contender",
-        "chosen",
-        "hitting",
-        "switching",
-        "total",
-        "vs GD",
-        "+-",
-    ]
+    columns = ["carriers", "price", "contender", "chosen", "hitting", "switching", "total", "vs GD", "+-"]
     return pl.DataFrame(rows, columns, orient="row")
 
 
 if __name__ == "__main__":
-    pl.Config(
-        tbl_formatting="ASCII_MARKDOWN", tbl_hide_column_data_types=True, tbl_rows=-1, tbl_cols=-1
-    )
+    pl.Config(tbl_formatting="ASCII_MARKDOWN", tbl_hide_column_data_types=True, tbl_rows=-1, tbl_cols=-1)
     pl.Config(tbl_hide_dataframe_shape=True, tbl_width_chars=120, float_precision=2)
     print(table := main())
     for (carriers, price), rows in table.group_by("carriers", "price", maintain_order=True):

@@ -52,16 +52,10 @@ def rivals(r, half, movement):
     growth = np.vstack((np.ones(d), r[half:-1].cumprod(axis=0)))
     yield "buy and hold", "equal parts", growth / growth.sum(axis=1, keepdims=True)
     yield "rebalanced", "equal parts", np.full((T - half, d), 1.0 / d)
-    yield (
-        "first's best",
-        "all in one",
-        np.tile(np.eye(d)[r[:half].prod(axis=0).argmax()], (T - half, 1)),
-    )
+    yield "first's best", "all in one", np.tile(np.eye(d)[r[:half].prod(axis=0).argmax()], (T - half, 1))
     for name, memories in MEMORIES.items():
         sigmas = np.geomspace(1e-3, 1e3, 64 // len(memories)).tolist()
-        best: Any = tune_learner(
-            kl.theory.product_grid(domain, sigmas, memories), first, movement=movement
-        )
+        best: Any = tune_learner(kl.theory.product_grid(domain, sigmas, memories), first, movement=movement)
         x = kl.run(best, costs, movement=movement).x
         yield name, f"sigma={best.sigma.s:.3g}, {best.memory}", x[half:]
     best = kl.offline_optimum(costs.window(half + 1, T), domain, movement, gap=0.03)
@@ -86,35 +80,20 @@ def main(since: int = 2000, fee: float = 0.001) -> pl.DataFrame:
         sums = hitting, switching, hitting + switching, paid.sum(), ahead.sum(), interval
         largest = f"{prices.columns[x.mean(axis=0).argmax()]} {x.mean(axis=0).max():.0%}"
         rows.append((name, chosen, largest, *map(float, sums)))
-    columns = [
-        "contender",
-        "chosen",
-        "largest",
-        "hitting",
-        "switching",
-        "total",
-        "exact",
-        "ahead",
-        "+-",
-    ]
+    columns = ["contender", "chosen", "largest", "hitting", "switching", "total", "exact", "ahead", "+-"]
     return pl.DataFrame(rows, columns, orient="row")
 
 
 if __name__ == "__main__":
-    pl.Config(
-        tbl_formatting="ASCII_MARKDOWN", tbl_hide_column_data_types=True, tbl_rows=-1, tbl_cols=-1
-    )
+    pl.Config(tbl_formatting="ASCII_MARKDOWN", tbl_hide_column_data_types=True, tbl_rows=-1, tbl_cols=-1)
     pl.Config(tbl_hide_dataframe_shape=True, tbl_width_chars=140, float_precision=3)
     print(table := main())
     online = table.filter(pl.col("contender") != "optimum")
     clear = online.filter(pl.col("ahead") > pl.col("+-"))["contender"]
     lazy = online.filter(
-        pl.col("contender").is_in([*MEMORIES][1:]),
-        pl.col("exact") > online.row(3, named=True)["exact"],
+        pl.col("contender").is_in([*MEMORIES][1:]), pl.col("exact") > online.row(3, named=True)["exact"]
     )
     off = (online["total"] - online["exact"]).abs().max()
     print(f"Clearly ahead of buy-and-hold: {', '.join(clear) or 'nobody'}.", end=" ")
     print(f"Lazy, and poorer than GD: {', '.join(lazy['contender']) or 'nobody'}.")
-    print(
-        f"What klazy charges differs from what wealth loses by at most {off:.3f}, in log-wealth."
-    )
+    print(f"What klazy charges differs from what wealth loses by at most {off:.3f}, in log-wealth.")

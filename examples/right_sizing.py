@@ -29,9 +29,7 @@ def main(rooms=(2.0, 1.0), boot: float = 6.0) -> pl.DataFrame:
     """What each contender chose on the first half of the hour and pays per round on the second, for both services."""
     rows = []
     movement = kl.L1Movement(boot)
-    for service, room in [
-        (service, room) for service in ("conversation", "code") for room in rooms
-    ]:
+    for service, room in [(service, room) for service in ("conversation", "code") for room in rooms]:
         load = llm_requests(service, seconds=10)["requests"].to_numpy()[:, None]
         T = len(load)
         half = T // 2
@@ -48,50 +46,27 @@ def main(rooms=(2.0, 1.0), boot: float = 6.0) -> pl.DataFrame:
             best = tune_learner(candidates, first, movement=movement)
             trace = kl.run(best, costs, movement=movement)
             greedy = kl.run(kl.GD(domain, best.sigma), costs, movement=movement)
-            chosen = f"sigma={best.sigma.s:.3g}" + (
-                f", k={best.k}" if isinstance(best, kl.KLazyGD) else ""
-            )
+            chosen = f"sigma={best.sigma.s:.3g}" + (f", k={best.k}" if isinstance(best, kl.KLazyGD) else "")
             paid = trace.hitting[half:].mean(), trace.switching[half:].mean()
             binds = trace.diagnose().binds[half:].mean()
             rows.append(
-                (
-                    service,
-                    room,
-                    name,
-                    chosen,
-                    *paid,
-                    binds,
-                    (greedy.hitting + greedy.switching)[half:].mean(),
-                )
+                (service, room, name, chosen, *paid, binds, (greedy.hitting + greedy.switching)[half:].mean())
             )
         levels = np.linspace(0.0, 10.0 * room, 64)
-        level = levels[
-            np.argmin([first.values(np.full((half, 1), level)).sum() for level in levels])
-        ]
+        level = levels[np.argmin([first.values(np.full((half, 1), level)).sum() for level in levels])]
         held = second.values(np.full((T - half, 1), level)).mean()
         rows.append((service, room, "hold", f"{level:.3g} servers", held, 0.0, None, None))
         best = kl.offline_optimum(second, domain, movement)
         paid = np.array((best.hitting, best.switching)) / (T - half)
         bound = f"nobody below {best.lower_bound / (T - half):.3f}"
         rows.append((service, room, "optimum", bound, *paid, None, None))
-    columns = [
-        "service",
-        "room",
-        "contender",
-        "chosen",
-        "hitting",
-        "switching",
-        "binds",
-        "greedy",
-    ]
+    columns = ["service", "room", "contender", "chosen", "hitting", "switching", "binds", "greedy"]
     table = pl.DataFrame(rows, columns, orient="row")
     return table.insert_column(6, (table["hitting"] + table["switching"]).alias("total"))
 
 
 if __name__ == "__main__":
-    pl.Config(
-        tbl_formatting="ASCII_MARKDOWN", tbl_hide_column_data_types=True, tbl_rows=-1, tbl_cols=-1
-    )
+    pl.Config(tbl_formatting="ASCII_MARKDOWN", tbl_hide_column_data_types=True, tbl_rows=-1, tbl_cols=-1)
     pl.Config(tbl_hide_dataframe_shape=True, tbl_width_chars=120, float_precision=3)
     print(table := main())
     for (service, room), rows in table.group_by("service", "room", maintain_order=True):
@@ -107,6 +82,4 @@ if __name__ == "__main__":
             f"{lazy['binds']:.0%} of rounds; it pays {100 * (lazy['total'] / paid['GD'] - 1.0):+.1f} % against GD,",
             end=" ",
         )
-        print(
-            f"{100 * (lazy['total'] / lazy['greedy'] - 1.0):+.1f} % against GD with its own sigma."
-        )
+        print(f"{100 * (lazy['total'] / lazy['greedy'] - 1.0):+.1f} % against GD with its own sigma.")

@@ -366,15 +366,17 @@ except KeyboardInterrupt:
 
 def read_terminal(command, environment):
     """Run a command on a terminal, and return what it wrote there."""
-    process, terminal = pty.fork()
-    if process == 0:
-        os.execve(command[0], command, environment)
+    terminal, theirs = pty.openpty()
+    process = subprocess.Popen(
+        command, env=environment, stdin=theirs, stdout=theirs, stderr=theirs
+    )
+    os.close(theirs)
     written = b""
     with suppress(OSError):  # the end
         while piece := os.read(terminal, 4096):
             written += piece
     os.close(terminal)
-    assert os.waitpid(process, 0)[1] == 0
+    assert process.wait() == 0
     return written.decode()
 
 

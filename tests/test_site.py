@@ -1,6 +1,7 @@
 """The site: built without a warning, and looked at in a real browser, without a network, at a desk's and a phone's width."""
 
 import importlib
+import os
 import re
 import shutil
 import subprocess
@@ -17,12 +18,33 @@ WIDTHS = (1280, 390)
 pytestmark = pytest.mark.xdist_group("site")
 
 
+# Its cells take longer than all others together; `make docs` and a long test run them.
+LONG_TUTORIAL = "tutorials/portfolio.md"
+
+
+@pytest.mark.long
+def test_the_cells_of_the_long_tutorial_run_and_say_what_the_text_says():
+    text = (ROOT / "docs" / LONG_TUTORIAL).read_text(encoding="utf-8")
+    cells = re.findall(r"```\{code-cell\} python\n(?::tags:[^\n]*\n)?(.*?)```", text, re.DOTALL)
+    assert len(cells) > 10
+    subprocess.run(
+        [sys.executable, "-c", "\n".join(cells)],
+        env=os.environ | {"MPLBACKEND": "agg"},
+        check=True,
+    )
+
+
 @pytest.fixture(scope="module")
 def site(tmp_path_factory):
     """Built from a copy of the sources, as ``make docs`` does; but tests/test_gallery.py runs the gallery."""
     folder = tmp_path_factory.mktemp("site")
     made = shutil.ignore_patterns("api", "gallery", "jupyter_execute", "node_modules")
     shutil.copytree(ROOT / "docs", folder / "docs", ignore=made)
+    tutorial = folder / "docs" / LONG_TUTORIAL
+    text = tutorial.read_text(encoding="utf-8")
+    tutorial.write_text(
+        re.sub(r"\{code-cell\} (python\n)(?::tags:[^\n]*\n)?", r"\1", text), encoding="utf-8"
+    )
     shutil.copytree(ROOT / "examples", folder / "examples")
     for name in (
         "src",

@@ -53,9 +53,7 @@ against = {}
 for title, part in parts.items():
     least = part.marked["GD"][1]
     against[title] = {name: y / least - 1 for name, (_, y) in part.marked.items()}
-    print(
-        f"{title:14}", ", ".join(f"{name} {more:+.0%}" for name, more in against[title].items())
-    )
+    print(f"{title:14}", ", ".join(f"{name} {more:+.0%}" for name, more in against[title].items()))
 equal, random = against.values()
 assert equal["k=400"] < -0.4 < 0.0 < random["k=400"]
 assert -0.15 < random["k=100"] < random["Decay"] < 0.0

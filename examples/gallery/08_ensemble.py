@@ -30,11 +30,7 @@ for i in np.argsort(-mean)[:3]:
 # ``ensemble_auto`` need not win it. ``certify_experts`` bounds how much more than each of its experts the ensemble could
 # have cost in this run.
 sigmas = np.geomspace(2.0, 100.0, 40).tolist()
-memories = {
-    "GD": kl.memories.Forget(),
-    "k=100": kl.memories.Clock(100),
-    "Decay": kl.memories.Decay(50),
-}
+memories = {"GD": kl.memories.Forget(), "k=100": kl.memories.Clock(100), "Decay": kl.memories.Decay(50)}
 runs = {"ensemble_auto": trace}
 for name, memory in memories.items():
     candidates = kl.theory.product_grid(scenario.domain, sigmas, [memory])
@@ -48,8 +44,6 @@ regrets = show.draw_curves(curves, "total regret")
 certificate = kl.theory.certify_experts(trace)
 i = certificate.experts.argmin()
 more = certificate.cost - certificate.experts[i]
-print(
-    f"ensemble_auto cost {more:.0f} more than its best expert, of {certificate.bound[i]:.0f} at most"
-)
+print(f"ensemble_auto cost {more:.0f} more than its best expert, of {certificate.bound[i]:.0f} at most")
 assert (certificate.slack >= 0.0).all()
 assert found["ensemble_auto"].total < 1.1 * found["GD"].total

@@ -25,9 +25,7 @@ runs = {name: kl.run(learner, g, movement=tv) for name, learner in learners.item
 # The first figure shows the points, as shares. The second shows one draw of actions from each.
 rounds, names = np.arange(1, 301), [f"action {i}" for i in range(5)]
 points = {name: trace.x for name, trace in runs.items()}
-drawn = {
-    name: np.eye(5)[kl.contrib.sample_actions(trace, seed=1)] for name, trace in runs.items()
-}
+drawn = {name: np.eye(5)[kl.contrib.sample_actions(trace, seed=1)] for name, trace in runs.items()}
 shares = show.draw_decisions(rounds, points, names, shares=True)
 actions = show.draw_decisions(rounds, drawn, names, shares=True)
 

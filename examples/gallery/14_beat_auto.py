@@ -14,9 +14,7 @@ from klazy import show
 def steady(domain, movement):
     """A learner with a memory of about 64 rounds."""
     return kl.MemoryGD(
-        domain,
-        kl.ScaleFree(domain.diameter, 10.0, float(movement.weight)),
-        memory=kl.memories.Decay(64),
+        domain, kl.ScaleFree(domain.diameter, 10.0, float(movement.weight)), memory=kl.memories.Decay(64)
     )
 
 
@@ -29,15 +27,11 @@ print(found)
 # only the set and the price.
 ranking = found.rank()
 ratios = {row["contender"]: (row["best_tuned"], row["low"], row["high"]) for row in ranking}
-figure = show.draw_ratios(
-    ratios, "cost above the optimum, best tuned learner = 1", ["auto", "steady"]
-)
+figure = show.draw_ratios(ratios, "cost above the optimum, best tuned learner = 1", ["auto", "steady"])
 assert (found.above > 0.0).all()  # nobody beats the optimum
 
 # %%
 # ``steady`` loses to ``auto``, because one memory does not suit all prices.
-by_price = [
-    (row["price"], round(row["steady"], 2), round(row["auto"], 2)) for row in found.group("price")
-]
+by_price = [(row["price"], round(row["steady"], 2), round(row["auto"], 2)) for row in found.group("price")]
 print("price, steady, auto:", *by_price, sep="\n")
 assert ratios["auto"][0] < ratios["steady"][0]

@@ -42,9 +42,7 @@ for points, rate in ((1, 0.75), (2, 0.5)):
             trace = kl.run(learner, costs, movement="l2")
             regrets.append(kl.regret(trace, best).smoothed)
         mean = np.mean(regrets)
-        print(
-            f"{points} of T={T}: mean regret {mean:7.1f}, at most {bound:7.1f}, delta {delta:.4f}"
-        )
+        print(f"{points} of T={T}: mean regret {mean:7.1f}, at most {bound:7.1f}, delta {delta:.4f}")
         assert mean <= bound
         found.append([mean, bound])
     measured, bounds = np.transpose(found)

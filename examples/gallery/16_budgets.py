@@ -37,9 +37,7 @@ for S in budgets.tolist():
     assert regret <= rows[-1][1]
 
 names = ("tuned", "bound", "no learner does better")
-by_budget = show.draw_lines(
-    budgets, dict(zip(names, np.transpose(rows), strict=True)), "budget", "regret"
-)
+by_budget = show.draw_lines(budgets, dict(zip(names, np.transpose(rows), strict=True)), "budget", "regret")
 
 # %%
 # Half of the rounds are noise, then something lasting changes. A hasty learner has spent its budget on the noise. If the

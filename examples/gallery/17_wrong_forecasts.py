@@ -20,9 +20,7 @@ movement = kl.L1Movement(0.5)
 best = kl.offline_optimum(g, box, movement).cost
 
 deaf = [kl.contrib.Reluctant(box, movement, w, 2.0 * w) for w in (2.0, 8.0, 32.0)]
-trusting = kl.contrib.Reluctant(
-    box, movement, 1.0, 1.0, hints=True
-)  # all that counts is the forecast
+trusting = kl.contrib.Reluctant(box, movement, 1.0, 1.0, hints=True)  # all that counts is the forecast
 heeding = [trusting, kl.contrib.Reluctant(box, movement, 8.0, 4.0, hints=True)]
 careful = kl.contrib.Leader([*deaf, *heeding], movement, hints=True)
 either = kl.contrib.BetterOfTwo(trusting, deaf[1], movement)
@@ -42,11 +40,7 @@ for size in noises:
     assert (kl.theory.certify_experts(led).slack >= 0.0).all()
     for name, cost in zip(paid, (costs[0], ignoring, led.totals.cost, costs[1]), strict=True):
         paid[name].append(cost - best)
-    print(
-        f"{size:6.2f}"
-        + "".join(f"{curve[-1]:16.1f}" for curve in paid.values())
-        + f"{best:12.1f}"
-    )
+    print(f"{size:6.2f}" + "".join(f"{curve[-1]:16.1f}" for curve in paid.values()) + f"{best:12.1f}")
 
 # %%
 # The figure shows the cost above the optimum for each amount of noise. The leader follows the cheaper side.
