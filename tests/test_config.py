@@ -72,7 +72,7 @@ class TestAPlant:
         folder, hook = plant
         # Paths are as seen from the file.
         asked = call_klazy("live", folder / "plant.toml", "--once", folder=folder.parent)
-        assert (asked.status, asked.stderr.count("Rows taken: ")) == (0, 2)
+        assert (asked.status, asked.stderr.count("Rows taken: ")) == (0, 2), asked.stderr
         lines = [json.loads(line) for line in asked.stdout.splitlines()]
         by_agent = {
             name: [line for line in lines if line["agent"] == name] for name in ("web", "batch")

@@ -405,3 +405,27 @@ def test_ctrl_c_ends_a_call_while_it_compiles_or_waits_for_threads_and_the_next_
     assert float(cost) == pytest.approx(
         kl.run(kl.GD(kl.L2Ball(3), 2.0), np.ones((20_000, 3))).totals.cost
     )
+
+
+LATER = """
+import sys
+import numpy as np
+import klazy as kl
+
+runs = [kl.GD(kl.Simplex(2), 1.0)] * 4
+kl.run_many(runs, np.ones((50, 2)), engine="step", jobs=2)
+sys.path.insert(0, sys.argv[1])
+import later
+traces = kl.run_many(runs, np.ones((50, 2)), movement=later.Longest(), engine="step", jobs=2)
+print(traces[0].totals.cost)
+"""
+
+
+def test_workers_of_many_runs_find_a_module_whose_folder_was_added_later(tmp_path):
+    (tmp_path / "later.py").write_text(
+        "import numpy as np\nimport klazy as kl\n\n\nclass Longest(kl.types.Movement):\n"
+        "    def distance(self, delta):\n        return np.abs(delta).max(axis=-1)\n"
+    )
+    command = [sys.executable, "-c", LATER, str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout == "50.0\n"

@@ -3,6 +3,7 @@
 import os
 import sqlite3
 import stat
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -191,3 +192,19 @@ class TestWhoMayRead:
         in_store(file, 2)
         assert stat.S_IMODE(file.stat().st_mode) == 0o600
         assert file.is_symlink()
+
+
+def test_threads_that_open_a_new_store_at_once_wait_for_each_other(tmp_path):
+    """SQLite itself reports a busy file at once, where two connections begin its log."""
+    learner = kl.LastValue(kl.Box(0.0, 9.0))
+    kl.Agent.open(tmp_path / "first.db", learner, shared=True).close()
+
+    def open_agent(place):
+        file, number = place
+        with kl.Agent.open(file, learner, name=f"agent {number}", shared=True) as agent:
+            return agent.t
+
+    with ThreadPoolExecutor(6) as threads:
+        for trial in range(25):
+            places = [(tmp_path / f"{trial}.db", number) for number in range(6)]
+            assert list(threads.map(open_agent, places)) == [1] * 6

@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike
 
 from klazy.base.checks import Array, InvalidInput, instance, one_of, rows
 from klazy.base.options import explain_arguments
-from klazy.base.parallel import map_threads
+from klazy.base.parallel import map_threads, open_workers
 from klazy.costs import Costs, as_costs, rounds_of
 from klazy.game.game import (
     Game,
@@ -398,7 +398,8 @@ def _run_in_processes(
     from joblib import Parallel, delayed
 
     processes = max(1, min(workers, len(pairs)))
-    traces: Any = Parallel(n_jobs=processes)(delayed(run)(*pair, **options) for pair in pairs)
+    with open_workers(jobs=processes):
+        traces: Any = Parallel()(delayed(run)(*pair, **options) for pair in pairs)
     # Traces share the learners and costs that were given, not the copies of the processes.
     both = zip(traces, pairs, strict=True)
     return [replace(trace, costs=costs, source=learner) for trace, (learner, costs) in both]

@@ -6,6 +6,7 @@ write the same round, and nothing has to be locked between rounds.
 
 import os
 import sqlite3
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -116,8 +117,7 @@ class SqliteStore(Store):
         if not shared:
             ask("PRAGMA locking_mode = EXCLUSIVE")
         ask(f"PRAGMA page_size = {PAGE_SIZE}")
-        (mode,) = ask("PRAGMA journal_mode = WAL").fetchone()
-        if mode != "wal":
+        if self._start_log() != "wal":
             raise InvalidInput(
                 f"{self.path} is on a file system without shared memory. Choose a local disk."
             )
@@ -125,6 +125,18 @@ class SqliteStore(Store):
         ask("PRAGMA fullfsync = ON")
         pages = FLUSHED_WAL_PAGES if level == "FULL" else WAL_PAGES
         ask(f"PRAGMA wal_autocheckpoint = {pages}")
+
+    def _start_log(self) -> str:
+        """Begin a write-ahead log. SQLite does not wait where another connection begins it at the same time; this does."""
+        latest = time.monotonic() + store.PATIENCE
+        while True:
+            try:
+                return self._connection.execute("PRAGMA journal_mode = WAL").fetchone()[0]
+            except sqlite3.OperationalError as failed:
+                is_busy = failed.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY
+                if not is_busy or time.monotonic() > latest:
+                    raise
+                time.sleep(0.01)
 
     def _list_relations(self) -> list[str]:
         return [name for (name,) in self._run("SELECT name FROM sqlite_master")]
