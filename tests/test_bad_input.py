@@ -135,7 +135,7 @@ REJECTED = {
     "movement must be a norm with one weight, such as L2Movement(1.0), got SwitchFee(). Only contrib.Leader(experts, movement, guard=False) takes others.": (
         lambda: kl.SAder([GD], movement=kl.contrib.SwitchFee())
     ),
-    "movement must be a norm with one weight, such as L2Movement(1.0), got L2Movement(weight=[1.0, 2.0]). Only contrib.Leader(experts, movement, guard=False) takes others.": (
+    "movement must have one weight, the usual price, got L2Movement(weight=[1.0, 2.0]). Give prices that change by round to run(..., movement=...).": (
         lambda: kl.contrib.ensemble_auto(BALL, kl.L2Movement([1.0, 2.0]))
     ),
     "experts must be a list of learners such as [GD(ball, 1.0), GD(ball, 2.0)], got 3.": (
@@ -144,7 +144,7 @@ REJECTED = {
     "movement must be a norm with one weight, such as L2Movement(1.0), got SwitchFee(weight=2.0). Only contrib.Leader(experts, movement, guard=False) takes others.": (
         lambda: kl.contrib.Leader([GD], kl.contrib.SwitchFee(2.0))
     ),
-    "movement must be a norm with one weight, such as L2Movement(1.0), got L2Movement(weight=[1.0, 3.0]). Only contrib.Leader(experts, movement, guard=False) takes others.": (
+    "movement must have one weight, the usual price, got L2Movement(weight=[1.0, 3.0]). Give prices that change by round to run(..., movement=...).": (
         lambda: kl.contrib.Leader([GD], kl.L2Movement([1.0, 3.0]))
     ),
     "caution must not be negative, got -1.": lambda: kl.contrib.Leader(

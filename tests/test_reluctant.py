@@ -289,7 +289,7 @@ def test_without_a_window_it_sums():
     [
         (
             {"movement": kl.L2Movement([1.0, 2.0])},
-            r"movement must have one weight for all rounds, got L2Movement\(weight=\[1.0, 2.0\]\).",
+            r"movement must have one weight, the usual price, got L2Movement\(weight=\[1.0, 2.0\]\).",
         ),
         ({"movement": 1.0}, r"movement must be a Movement such as L2Movement\(1.0\), got 1.0."),
         (

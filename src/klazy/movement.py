@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from copy import copy
 from functools import cached_property
-from typing import ClassVar
+from typing import ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -47,7 +48,9 @@ class Movement(Config, ABC):
     Parameters
     ----------
     weight : array_like, optional
-        The price of a unit of movement (lambda in formulas): one number, or one per round. Default: 1.
+        The price of a unit of movement (lambda in formulas): one number, or one per round. The price of round t is that of the
+        move from x_{t-1} to x_t. One more price than there are rounds is that of the move after the last one, which a run does
+        not charge, but tells its learner. Default: 1.
 
     Raises
     ------
@@ -128,14 +131,36 @@ class Movement(Config, ABC):
         Raises
         ------
         ValueError
-            If there are several weights, but not T.
+            If there are several weights, but neither T nor T + 1.
         """
         weight = np.atleast_1d(self.weight)
-        if weight.size not in (1, T):
+        if weight.size not in (1, T, T + 1):
             raise InvalidInput(
                 f"weight must be one number or {T}, one per round, got {weight.size}."
             )
-        return weight
+        return weight[:T]
+
+    def reprice(self, factor: float) -> Self:
+        """Make the same movement at a multiple of its weight.
+
+        Parameters
+        ----------
+        factor : float
+            The multiple, at least 0.
+
+        Returns
+        -------
+        Movement
+            The movement.
+
+        Examples
+        --------
+        >>> L2Movement(2.0).reprice(1.5)
+        L2Movement(weight=3.0)
+        """
+        found = copy(self)
+        found._keep(weight=factor * self.weight)
+        return found
 
     def weight_at(self, t: int) -> float:
         """Give the weight of one round.

@@ -146,6 +146,22 @@ def find_rows(learner: Learner[Any], costs: Any) -> Array:
     return costs.data if learner.family == costs.family else costs.arrays()[0]
 
 
+def find_factors(learner: Learner[Any], movement: Movement, T: int) -> Array | None:
+    """Return what the move after each of T rounds costs, as a multiple of the learner's usual price.
+
+    None where one price holds for all rounds, or prices mean nothing to the learner.
+    """
+    usual = learner.usual_price
+    if movement.is_steady or usual is None:
+        return None
+    if usual == 0.0:
+        raise InvalidInput(
+            f"{type(learner).__name__} was made for moves that cost nothing, so it cannot weigh prices that change by round. "
+            "Make it with a movement of their usual price."
+        )
+    return np.array([movement.weight_at(t) / usual for t in range(2, T + 2)])
+
+
 def check_delays(delays: Any, T: int | None = None) -> Array:
     """Return the delay of each round, of shape (T,); one number is the delay of all T rounds."""
     given = real_array(delays, "delays", limit=math.inf)

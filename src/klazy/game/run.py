@@ -11,7 +11,7 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
-from typing import Any, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -26,12 +26,18 @@ from klazy.game.game import (
     check_family,
     check_player,
     count_workers,
+    find_factors,
     find_rows,
 )
 from klazy.game.plan import split_sequences
 from klazy.game.trace import Totals, Trace
 from klazy.kernels.codes import LINEAR, code_of
-from klazy.kernels.layout import find_missing_part, layout_of
+from klazy.kernels.layout import (
+    PricedKernel,
+    find_missing_part,
+    find_priced_kernel,
+    layout_of,
+)
 from klazy.learners import Learner
 from klazy.learners.base import S, State, is_finite
 from klazy.live.guards import Guards
@@ -101,7 +107,9 @@ def run(
     movement : Movement or str, optional
         What moving costs, or its short name: ``"l2"``, ``"l1"``, ``"tv"``, ``"fee"``. Default: the learner's own, such as what
         a :class:`SAder` charges its experts; else what suits the set, at a price of 1: total variation on simplices, the sum of
-        changes on boxes, Euclidean distance elsewhere. ``trace.movement`` says which.
+        changes on boxes, Euclidean distance elsewhere. ``trace.movement`` says which. If it has a price per round, ensembles,
+        :func:`auto` and other learners that weigh the price are told that of the move into round t + 1 at the end of
+        round t, and no later one.
     engine : str, optional
         ``"compiled"`` runs everything in one kernel, and refuses if a part has none; ``"step"`` runs the NumPy specification.
         ``"auto"``, the default, takes the kernel where there is one; else ``"rows"``, many rounds at once, if the learner's
@@ -196,6 +204,7 @@ def run(
         }
         return limit_trace(run(learner, game.costs, state=state, **options), game, within, record)
     missing = find_missing_part(known, game.costs, game.movement)
+    player.factors = find_factors(known, game.movement, game.costs.T)
     if within is not None:
         player.limits = within.check_rounds()
         player.guards = _check_guards(player, NO_GUARDS, "limits")
@@ -206,6 +215,8 @@ def run(
         player.guards = _check_guards(player, guards, "guards")
         if within is not None:
             player.limits = player.guards.suit_limits(within)
+    if engine != "step" and player.find_kernel():
+        return player.play(first)
     if engine == "compiled" and missing is not None:
         raise InvalidInput(f"engine='compiled' does not know {missing}. Use engine='auto'.")
     if engine == "auto" and player.guards is None:
@@ -475,6 +486,12 @@ def play_limited(
     return _make_trace(learner, game, record, paid, last, kept, engine="compiled", limits=within)
 
 
+class _Point(NamedTuple):
+    """The point of a state that is in the memory of a kernel."""
+
+    x: Array
+
+
 @dataclass
 class _StepRun:
     """A run round by round, as the learner's ``step`` specifies it.
@@ -489,10 +506,23 @@ class _StepRun:
     hints: Array | None = None
     delays: Array | None = None
     by_value: bool = False
+    # What the next move costs after each round, as a multiple of the learner's usual price.
+    factors: Array | None = None
     guards: Guards | None = None
     limits: LimitedSet | None = None
     # The part without a kernel, which a warning names if the run takes long.
     missing: str | None = None
+
+    # The kernel that plays each round at the price of its move, and the numbers that it works on.
+    priced: PricedKernel | None = None
+
+    def find_kernel(self) -> bool:
+        """Return True if each round can be one call of a kernel, at the price of its move, and remember the kernel."""
+        is_bare = self.guards is None and self.hints is None and self.record != "experts"
+        # A price of zero has other rules.
+        if self.factors is not None and is_bare and self.factors.all():
+            self.priced = find_priced_kernel(self.learner)
+        return self.priced is not None
 
     def play(self, state: Any) -> Trace[Any]:
         """Play all rounds from a state."""
@@ -517,12 +547,18 @@ class _StepRun:
             end_round = self._end_with_values
         elif self.delays is not None:
             end_round = self._end_late
+        elif self.priced is not None:
+            self._memory = self.priced.layout.pack(state)
+            end_round = self._end_in_kernel
         totals, state = self._loop(state, x, end_round)
+        if self.priced is not None:
+            state = self.priced.layout.unpack(self._memory)
         kept = {name: np.array(values) for name, values in self._kept.items()}
         if self.delays is not None:
             kept["delays"] = self.delays
         guards = None if self.guards is NO_GUARDS else self.guards
-        facts = {"engine": "step", "hints": self.hints, "guards": guards, "limits": self.limits}
+        engine = "step" if self.priced is None else "compiled"
+        facts = {"engine": engine, "hints": self.hints, "guards": guards, "limits": self.limits}
         return _make_trace(self.learner, self.game, self.record, totals, state, kept, **facts)
 
     def _loop(
@@ -586,7 +622,10 @@ class _StepRun:
         if self.guards is not None:
             self.guards.admit(g, hint)
             g, hint, clipped = self.guards.clip(g, hint)
-        state = self.learner.step(state, g) if hint is None else self.learner.step(state, g, hint)
+        learner = self.learner
+        if self.factors is not None:
+            learner = learner.reprice(float(self.factors[t - 1]))
+        state = learner.step(state, g) if hint is None else learner.step(state, g, hint)
         if self.guards is None:
             return state, state.x
         within = self._limits_of(t + 1)
@@ -594,6 +633,16 @@ class _StepRun:
             self._guarded, self.learner.domain, state.x, state.t, clipped, within
         )
         return state, self._guarded.x
+
+    def _end_in_kernel(self, t: int, state: Any, x: Array, hit: float) -> tuple[Any, Array]:
+        """Play a round in the memory of a kernel; what is returned of its state is the point alone."""
+        priced: Any = self.priced
+        factors: Any = self.factors
+        g = np.array(self._observe(t, x), dtype=np.float64)
+        if priced.play(self._memory, g, float(factors[t - 1])):
+            raise _reject_value(self.game.costs, self._played_before + t)
+        x = self._memory[priced.layout.x].copy()
+        return _Point(x), x
 
     def _end_with_values(self, t: int, state: Any, x: Array, hit: float) -> tuple[Any, Array]:
         others = [self._measure(t, probe) for probe in self.learner.probes(state)[1:]]

@@ -7,6 +7,7 @@ is a block of one row, an ensemble a head and the blocks of its experts, a batch
 
 import math
 from collections.abc import Sequence
+from functools import cached_property
 from operator import attrgetter
 from typing import Any
 
@@ -42,6 +43,10 @@ def find_missing_part(learner: Any, *parts: Any) -> str | None:
     rule = rule_of(learner)
     if rule is None or (rule not in MANY and RULES[rule].led):
         return getattr(learner, "obstacle", None) or type(learner).__name__
+    if learner.usual_price is not None:
+        for part in parts:
+            if not getattr(part, "is_steady", True):
+                return f"{type(learner).__name__} with prices that change by round"
     return _find_missing(learner, rule, parts)
 
 
@@ -530,3 +535,43 @@ def layout_of(learner: Any) -> Any:
         kind = {ENSEMBLE: EnsembleLayout, LEADER: LeaderLayout}.get(rule_of(learner), RunLayout)
         made["_layout"] = kind(learner)
     return made["_layout"]
+
+
+class PricedKernel:
+    """The kernel of one round of a learner, at prices that change: the numbers that are multiples of the price are scaled.
+
+    Parameters
+    ----------
+    learner : Learner
+        A learner that can be compiled.
+    """
+
+    def __init__(self, learner: Any) -> None:
+        self.layout = layout_of(learner)
+        state = learner.init()
+        memory = self.layout.pack(state)
+        doubled = layout_of(learner.reprice(2.0)).pack(state)
+        self.places = np.flatnonzero(doubled != memory)
+        # Others depend on the price, too: the band of a stock, for example.
+        self.fits = bool((doubled[self.places] == 2.0 * memory[self.places]).all())
+
+    @cached_property
+    def kernel(self) -> Any:
+        """The kernel."""
+        return self.layout.update_kernel()
+
+    def play(self, memory: Array, g: Array, factor: float) -> int:
+        """Play a round, at a multiple of the usual price that is above 0, and return what the kernel returns."""
+        usual = memory[self.places]
+        memory[self.places] = factor * usual
+        bad = self.kernel(memory, g)
+        memory[self.places] = usual
+        return bad
+
+
+def find_priced_kernel(learner: Any) -> PricedKernel | None:
+    """Return the kernel of one round at prices that change; None if there is none."""
+    if find_missing_part(learner) is not None:
+        return None
+    found = PricedKernel(learner)
+    return found if found.fits else None

@@ -161,6 +161,7 @@ class Autoregressive(Learner[AutoregressiveState]):
 
     # A leader stores this field of the state once for all experts.
     shared: ClassVar[str] = "regression"
+    takes_prices: ClassVar[bool] = True
     # Kernels divide the forecasts of Reluctant by this number. Those made here need no correction.
     n2 = 1.0
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable
+from functools import cached_property
 from typing import Any, ClassVar, Generic, NamedTuple, Protocol, Self, TypeVar
 
 import numpy as np
@@ -80,6 +81,8 @@ class Learner(Config, ABC, Generic[S]):
     learns_from_values: ClassVar[bool] = False
     # Whether the feedback of a round may come later, in any order.
     takes_delays: ClassVar[bool] = False
+    # Whether its `step` counts what its own `movement` costs, so that prices that change by round mean something to it.
+    takes_prices: ClassVar[bool] = False
     # The field of its state that a leader can keep once for all its experts; empty if there is none.
     shared: ClassVar[str] = ""
     # Its name in klazy.kernels.rules, if it is compiled; not inherited.
@@ -135,6 +138,35 @@ class Learner(Config, ABC, Generic[S]):
         State
             The next round and its point.
         """
+
+    @property
+    def usual_price(self) -> float | None:
+        """The price of moving that it was made for; None if prices that change by round mean nothing to it."""
+        price = vars(self)["movement"].weight if self.takes_prices else None
+        return price if isinstance(price, float) else None
+
+    def reprice(self, factor: float) -> Self:
+        """Make the same learner, for whom moving costs a multiple of its usual price; the states of both are the same.
+
+        Where prices change by round, runs and agents end each round with ``learner.reprice(factor).step(state, g)``, for the
+        price of the move that this ``step`` makes.
+
+        Parameters
+        ----------
+        factor : float
+            The multiple, at least 0.
+
+        Returns
+        -------
+        Learner
+            The learner; itself, if prices mean nothing to it.
+
+        Examples
+        --------
+        >>> SAder([GD(L2Ball(2), 1.0)], movement=L2Movement(2.0)).reprice(1.5).movement
+        L2Movement(weight=3.0)
+        """
+        return self if factor == 1.0 else _reprice(self, factor, {})
 
     @property
     def takes_gradients(self) -> bool:
@@ -328,6 +360,37 @@ class Descent(Learner[S]):
     ) -> None:
         self._keep(domain=check_domain(domain), sigma=make_schedule(sigma, learning_rate))
         self._keep(start=check_start(domain, start))
+
+
+def _reprice(value: Any, factor: float, done: dict[int, Any]) -> Any:
+    """Return a learner or movement for which moves cost ``factor`` times as much, and anything else as it is.
+
+    Parts that several learners share are still shared: ``done`` has those that are repriced, by their ids.
+    """
+    if isinstance(value, tuple):
+        return tuple(_reprice(each, factor, done) for each in value)
+    if isinstance(value, Learner):
+        if not value.takes_prices:
+            return value
+    elif not isinstance(value, Movement):
+        return value
+    if id(value) not in done:
+        if isinstance(value, Movement):
+            done[id(value)] = value.reprice(factor)
+        else:
+            copied: Any = object.__new__(type(value))
+            done[id(value)] = copied
+            for name, part in vars(value).items():
+                if not _depends_on_price(value, name, part):
+                    copied.__dict__[name] = _reprice(part, factor, done)
+    return done[id(value)]
+
+
+def _depends_on_price(learner: Learner[Any], name: str, part: Any) -> bool:
+    """Return True for what a learner has computed and must compute again once it is repriced."""
+    if isinstance(part, Learner | Knowledge):
+        return False
+    return name.startswith("_") or isinstance(getattr(type(learner), name, None), cached_property)
 
 
 class Knowledge:

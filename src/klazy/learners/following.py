@@ -62,6 +62,7 @@ class FollowForecast(Learner[FollowState]):
     """
 
     hints: ClassVar[bool] = True
+    takes_prices: ClassVar[bool] = True
 
     movement: Movement
     window: float

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -87,15 +87,16 @@ class Leader(Learner[LeaderState]):
 
     .. math:: \text{the ensemble's} + 2\Delta_T + 4\lambda D + \max_t \max_n \bigl(f_t(x^n_t) - f_t(\bar x_t)\bigr),
 
-    in every case (proved on the page Ensembles, with the bound of the ensemble itself).
+    in every case (proved on the page Ensembles, with the bound of the ensemble itself). Where prices change by round, it asks
+    for the present price, and :math:`\lambda` in the bound is the largest.
 
     Parameters
     ----------
     experts : sequence of Learner
         Learners on one set, of any kind.
     movement : Movement or str
-        What moving costs. One that is no norm (:class:`SwitchFee`, :class:`SquaredMovement`, :class:`ImpactMovement`) or has a
-        weight per round works only without the guard.
+        What moving costs, at its usual price. One that is no norm (:class:`SwitchFee`, :class:`SquaredMovement`,
+        :class:`ImpactMovement`) or has a weight per round works only without the guard.
     caution : float
         z, how many standard deviations of evidence a change-over takes on top of its price.
     guard : bool
@@ -118,6 +119,8 @@ class Leader(Learner[LeaderState]):
     >>> trace.state.leader, trace.state.since
     (1, 4)
     """
+
+    takes_prices: ClassVar[bool] = True
 
     movement: Movement
     caution: float

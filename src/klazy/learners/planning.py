@@ -167,6 +167,7 @@ class Planning(Learner[PlanningState]):
 
     # A leader stores this field of the state once for all experts.
     shared: ClassVar[str] = "regression"
+    takes_prices: ClassVar[bool] = True
 
     movement: Movement
     rounds: int

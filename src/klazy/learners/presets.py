@@ -442,8 +442,9 @@ def auto(
         Where decisions live.
     movement : Movement or str, optional
         What moving costs, or its short name. Default: the movement that suits the set, at a price of 1 (total variation on
-        simplices, the sum of changes on boxes, else Euclidean distance). With one of your own, experts plan with Euclidean
-        distance at the price that its ``lipschitz`` gives; what each pays is compared by the movement itself.
+        simplices, the sum of changes on boxes, else Euclidean distance). Its weight is the usual price; prices that change
+        by round come with the rounds, as ``run(..., movement=TVMovement(prices))``. With a movement of your own, experts plan
+        with Euclidean distance at the price that its ``lipschitz`` gives; what each pays is compared by the movement itself.
     costs : Costs or Family, optional
         What rounds cost, where that is not linear: :class:`Pinball`, :class:`Quadratic` or :class:`LogWealth`. It then gets
         rows of data in place of gradients. Of any other family, such as your own, each expert gets the gradient at its own

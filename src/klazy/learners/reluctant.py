@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -19,6 +19,7 @@ from klazy.learners.prox import (
     move_if_it_pays,
     stock_if_it_pays,
 )
+from klazy.learners.sader import check_steady
 from klazy.movement import Movement, as_movement
 from klazy.sets import ConvexSet
 from klazy.sets.base import check_bounded
@@ -85,7 +86,8 @@ class Reluctant(Learner[ReluctantState]):
     domain : ConvexSet
         Where decisions live.
     movement : Movement or str
-        What moving costs; its weight is the price, one number.
+        What moving costs; its weight is the usual price, one number. Where prices change by round, that of the next move takes
+        its place.
     window : float or None
         w >= 1, over how many rounds it looks back. None: over all.
     horizon : float
@@ -105,6 +107,8 @@ class Reluctant(Learner[ReluctantState]):
     >>> round(trace.totals.hitting, 3), round(trace.totals.switching, 3)
     (7.667, 3.333)
     """
+
+    takes_prices: ClassVar[bool] = True
 
     movement: Movement
     window: float | None
@@ -428,8 +432,7 @@ def _understands_average(family: Family) -> bool:
 
 def _check_movement(movement: Any, domain: ConvexSet) -> Movement:
     movement = as_movement(movement)
-    if not movement.is_steady:
-        raise InvalidInput(f"movement must have one weight for all rounds, got {movement!r}.")
+    check_steady(movement)
     if movement.grouped is None and not movement.is_fee and not is_carried(domain, movement):
         message = f"movement must say how it is `grouped`, got {movement!r}. Use L1Movement(...)."
         raise InvalidInput(message)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -55,11 +55,12 @@ class SAder(Learner[SAderState]):
               \ell_{i,t} = \langle g_t, x^i_t - x_t\rangle + \lambda\, m(x^i_t - x^i_{t-1}), \qquad
               w_{i,t+1} \propto \pi_i \exp\bigl(-\beta\, \ell_{i,1:t}\bigr)
 
-    Every expert is fed the gradient at the *ensemble's* point. Its movement is a norm with one weight; for a fee, a price that
-    is no norm, or a weight per round use :class:`Leader`, which follows one expert. With :math:`r_t` the spread of the losses,
-    :math:`d_t` the diameter of the experts' points in the norm m and
-    :math:`v_t = r_t^2/8 + \lambda d_t r_t/4`, the ensemble costs at most :math:`\ln(1/\pi_i)/\beta + \beta \sum v_t` more than
-    expert i, for every i and any fixed ``beta``.
+    Every expert is fed the gradient at the *ensemble's* point. Its movement is a norm with one weight, the usual price; for a
+    fee, or a price that is no norm, use :class:`Leader`, which follows one expert. Where prices change by round
+    (``run(..., movement=L2Movement(prices))``), :math:`\lambda_t` takes the place of :math:`\lambda` in round t. With
+    :math:`r_t` the spread of the losses, :math:`d_t` the diameter of the experts' points in the norm m and
+    :math:`v_t = r_t^2/8 + \lambda_{t+1} d_t r_t/4`, the ensemble costs at most
+    :math:`\ln(1/\pi_i)/\beta + \beta \sum v_t` more than expert i, for every i and any fixed ``beta``.
 
     With ``beta="self-tuned"`` the rate is found on the way, free of scale and horizon: :math:`\beta_t = \ln N / \Delta_{t-1}`,
     where :math:`\Delta` sums what the weights really lost: each round's mixability gap, and :math:`\lambda m` of what
@@ -88,7 +89,7 @@ class SAder(Learner[SAderState]):
     Raises
     ------
     ValueError
-        If the experts are on different sets, the movement is no norm with one weight, or rate or prior are invalid.
+        If the experts are on different sets, the movement is no norm or has no usual price, or rate or prior are invalid.
 
     Examples
     --------
@@ -98,6 +99,8 @@ class SAder(Learner[SAderState]):
     >>> learner.weights(trace.state).round(3).tolist()
     [0.913, 0.001, 0.086]
     """
+
+    takes_prices: ClassVar[bool] = True
 
     beta: float | str
     prior: str | Array
@@ -383,12 +386,22 @@ def check_experts(experts: Any, names: Sequence[str] | None = None) -> tuple[Lea
 
 def check_norm(movement: Movement, dim: int) -> None:
     """Reject movements that are no norm, for which an average of experts has no bound: it moves whenever one of them does."""
-    if movement.degree != 1.0 or not movement.is_steady:
+    check_steady(movement)
+    if movement.degree != 1.0:
         raise InvalidInput(
             f"movement must be a norm with one weight, such as L2Movement(1.0), got {movement!r}. Only "
             "contrib.Leader(experts, movement, guard=False) takes others."
         )
     movement.check(dim)
+
+
+def check_steady(movement: Movement) -> None:
+    """Reject a weight per round: a learner is made for a usual price, and told others when their rounds come."""
+    if not movement.is_steady:
+        raise InvalidInput(
+            f"movement must have one weight, the usual price, got {movement!r}. "
+            "Give prices that change by round to run(..., movement=...)."
+        )
 
 
 def check_hints(hints: Any, experts: tuple[Learner[Any], ...]) -> bool:

@@ -215,6 +215,7 @@ class Seasonal(Learner[SeasonalState]):
     """
 
     shared: ClassVar[str] = "season"
+    takes_prices: ClassVar[bool] = True
 
     movement: Movement
     horizon: int | None

@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike
 from klazy import show
 from klazy.base.checks import Array, InvalidInput
 from klazy.base.options import explain_arguments
+from klazy.game.game import find_factors
 from klazy.game.regret import check_comparator, regret
 from klazy.game.trace import Trace, check_from_start
 from klazy.learners import Leader, Learner, Reluctant, SAder
@@ -413,11 +414,7 @@ def certify_experts(trace: Trace) -> ExpertCertificate:
         raise InvalidInput(
             "A Leader with guard=False has no certificate. Build it with guard=True."
         )
-    if learner.movement != trace.movement:
-        raise InvalidInput(
-            f"The run's movement must be that of the ensemble, {learner.movement!r}, got {trace.movement!r}. "
-            "Leave it out of run."
-        )
+    _check_charged(learner, trace)
     cost = trace.totals.cost - _entry(learner, trace)
     if isinstance(learner, BetterOfTwo):
         base = trace.totals.hitting - trace.state.lost
@@ -428,10 +425,30 @@ def certify_experts(trace: Trace) -> ExpertCertificate:
         bound = _excess(learner, trace, _read_lost(learner, trace, trace.state.V))
     else:
         lost = _read_lost(learner.ensemble, trace, trace.state.Delta)
-        allowed = 2.0 * lost + 4.0 * learner.reach + np.maximum.accumulate(trace.kept["worst"])
+        reach = learner.reach * _read_factors(learner, trace).max()
+        allowed = 2.0 * lost + 4.0 * reach + np.maximum.accumulate(trace.kept["worst"])
         bound = allowed[:, None] + _excess(learner.ensemble, trace, lost)
     paid = np.cumsum(trace.hitting + trace.switching) - _entry(learner, trace)
     return ExpertCertificate(cost, experts[-1], bound[-1], ExpertCurves(paid, experts, bound))
+
+
+def _check_charged(learner: Any, trace: Trace) -> None:
+    """Reject a run that was charged another movement than the ensemble's own, at prices that may change by round."""
+    own = learner.movement
+    charged = trace.movement
+    if charged != own and learner.takes_prices and not charged.is_steady:
+        charged = charged.replace(weight=own.weight)
+    if charged != own:
+        raise InvalidInput(
+            f"The run's movement must be that of the ensemble, {own!r}, got {trace.movement!r}. "
+            "Leave it out of run."
+        )
+
+
+def _read_factors(learner: Any, trace: Trace) -> Array:
+    """Return what the move after each round cost, as a multiple of the ensemble's own price."""
+    factors = find_factors(learner, trace.movement, trace.T)
+    return np.ones(trace.T) if factors is None else factors
 
 
 def _read_lost(learner: SAder, trace: Trace, last: float) -> Array:
@@ -445,12 +462,15 @@ def _read_lost(learner: SAder, trace: Trace, last: float) -> Array:
 
 def _entry(learner: Any, trace: Trace) -> float:
     """Return the cost of the move from x0 to the first point, which no expert pays."""
-    return float(trace.movement.paid(learner.init().x[None], trace.x0)[0])
+    if trace.x0 is None:
+        return 0.0
+    movement = trace.movement
+    return movement.weight_at(1) * float(movement.distance(learner.init().x - trace.x0))
 
 
 def _excess(learner: SAder, trace: Trace, lost: Array) -> Array:
     """Bound how much more than each expert an ensemble has paid after every round, given the losses of its weights."""
-    weight = float(learner.movement.weight)
+    weight = float(learner.movement.weight) * _read_factors(learner, trace)
     doubt = -np.asarray(learner.log_prior)
     r = trace.spread
     d = trace.diameter
@@ -466,11 +486,9 @@ def _excess(learner: SAder, trace: Trace, lost: Array) -> Array:
         return bound
     first = int(np.argmax(live)) - 1
     rate = beta[first + 1 :]
-    widest = np.maximum.accumulate(d)[first + 1 :]
-    common = (weight * widest * doubt.max() * np.log(rate[0] / rate))[:, None] + doubt / rate[
-        :, None
-    ]
-    bound[first + 1 :] = common + weight * d[first] + lost[first + 1 :, None]
+    widest = (np.maximum.accumulate(weight) * np.maximum.accumulate(d))[first + 1 :]
+    common = (widest * doubt.max() * np.log(rate[0] / rate))[:, None] + doubt / rate[:, None]
+    bound[first + 1 :] = common + weight[first] * d[first] + lost[first + 1 :, None]
     return bound
 
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from klazy import show
 from klazy.base.checks import Array, InvalidInput
+from klazy.game.game import find_factors
 from klazy.learners import Learner
 
 if TYPE_CHECKING:
@@ -157,15 +158,17 @@ class EnsembleDiagnosis(NamedTuple):
 def diagnose_ensemble(trace: "Trace[Any]") -> EnsembleDiagnosis:
     """Diagnose a run of a SAder or a Leader that recorded its experts."""
     weights = trace.weights
-    weight = float(np.max(trace.source.movement.weight))
+    movement = trace.source.movement
+    if find_factors(trace.source, trace.movement, trace.T) is not None:
+        movement = movement.replace(weight=trace.movement.weight)
+    price = np.broadcast_to(movement.weights(trace.T), trace.T)
     change = 0.5 * np.abs(np.diff(weights, axis=0)).sum(axis=1)
     diameter = trace.kept.get("diameter", np.full(trace.T, np.nan))
-    own = trace.source.movement.paid(trace.x)
     logs = np.log(np.where(weights > 0.0, weights, 1.0))
     return EnsembleDiagnosis(
-        switching=own,
+        switching=movement.paid(trace.x),
         experts=np.vecdot(weights, trace.expert_switching),
-        reweighting=np.concatenate(([0.0], weight * change * diameter[:-1])),
+        reweighting=np.concatenate(([0.0], price[1:] * change * diameter[:-1])),
         effective=np.exp(-np.vecdot(weights, logs)),
         heaviest=weights.argmax(axis=1),
         guarding=trace.kept.get("guarding", np.zeros(trace.T)).astype(bool),
