@@ -325,6 +325,15 @@ UNCOMPILED: dict[str, Maker] = {
     "StronglyAdaptive": lambda domain, sigma, **options: kl.contrib.StronglyAdaptive(
         domain, 3.0, levels=5, **options
     ),
+    "OptimisticGD": lambda domain, sigma, **options: kl.contrib.OptimisticGD(
+        domain, sigma, **options
+    ),
+    "OptimisticHedge": lambda domain, sigma, **options: kl.contrib.OptimisticHedge(
+        [kl.contrib.OptimisticGD(domain, step, **options) for step in (5.0, 20.0)],
+        0.5,
+        toll=kl.contrib.SquaredMovement(2.0),
+        G=3.0,
+    ),
     **BANDITS,
     "Budgeted": lambda domain, sigma, **options: kl.contrib.Budgeted(
         kl.KLazyGD(domain, sigma, k=4, **options), 0.3 * domain.scale, "l2", T=20

@@ -639,7 +639,8 @@ def test_only_these_classes_have_no_kernel():
         "RollingMax",
         "RollingQuantile",
     }
-    learners |= {"PodAutoscaler", "FollowForecast", *STATES, *WEALTH}
+    learners |= {"PodAutoscaler", "FollowForecast", "OptimisticGD", "OptimisticHedge"}
+    learners |= {*STATES, *WEALTH}
     movements = {"MahalanobisMovement", "DriftedMovement", "FiniteMetric"}
     assert without == sets | wrappers | learners | movements
 

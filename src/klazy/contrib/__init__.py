@@ -16,10 +16,17 @@ from klazy.contrib.guarantees import (
     switch_bound,
     switch_lower_bound,
     switch_sigma,
+    sword_bound,
 )
 from klazy.contrib.learners.adaptive import SteadyAdaptive, StronglyAdaptive
 from klazy.contrib.learners.coin import CoinBetting
 from klazy.contrib.learners.mirror import Entropy, Geometry, MirrorMemory
+from klazy.contrib.learners.optimistic import (
+    OptimisticGD,
+    OptimisticHedge,
+    sword,
+    sword_plus_plus,
+)
 from klazy.contrib.learners.states import BlockedArms, Stay, WorkFunction
 from klazy.contrib.learners.wealth import (
     OLMAR,
@@ -88,6 +95,8 @@ __all__ += ["FollowForecast"]
 # Rules for shares of wealth.
 __all__ += ["OLMAR", "PAMR", "BuyAndHold", "OnlineNewton", "SoftBayes", "UniformRebalanced"]
 __all__ += ["exponentiated_gradient"]
+# Learners for smooth costs that change slowly.
+__all__ += ["OptimisticGD", "OptimisticHedge", "sword", "sword_plus_plus"]
 # Rules for a few states without order.
 __all__ += ["BlockedArms", "Stay", "WorkFunction"]
 # Geometries of MirrorMemory.
@@ -126,7 +135,7 @@ __all__ += ["RandomizedCapacity", "RecedingHorizon", "run_ahead"]
 __all__ += ["Game", "best_with_path_length", "sample_actions", "sample_whole"]
 # Bounds.
 __all__ += ["budget_lower_bound", "budget_sigma", "budgeted_bound", "coin_betting_bound"]
-__all__ += ["switch_bound", "switch_lower_bound", "switch_sigma"]
+__all__ += ["switch_bound", "switch_lower_bound", "switch_sigma", "sword_bound"]
 __all__ += ["greedy_ratio", "robd_pulls", "robd_ratio"]
 # Certificates.
 __all__ += ["LongTermCertificate", "MirrorCertificate", "certify_long_term", "certify_mirror"]
