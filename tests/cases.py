@@ -301,6 +301,9 @@ UNCOMPILED: dict[str, Maker] = {
         kl.L2Movement(0.5),
         leave=1.5,
     ),
+    "Interpolation": lambda domain, sigma, **options: kl.contrib.Interpolation(
+        kl.GD(domain, sigma, **options), kl.LazyGD(domain, 7.0, **options), kl.L2Movement(0.5)
+    ),
     "SAder with hints": lambda domain, sigma, **options: kl.SAder(
         [
             kl.MemoryGD(domain, sigma, memory=kl.memories.Decay(5.0), hints=heeds, **options)

@@ -632,6 +632,7 @@ def test_only_these_classes_have_no_kernel():
     without |= {c.__name__ for c in concrete(kl.types.Learner) if vars(c).get("rule") is None}
     sets = {"Polytope", "Intersection", "Space"}
     wrappers = {"Advice", "Bandit", "BetterOfTwo", "Blocks", "Budgeted", "Delayed", "LongTerm"}
+    wrappers |= {"Interpolation"}
     learners = {
         "StronglyAdaptive",
         "SteadyAdaptive",

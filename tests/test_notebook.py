@@ -43,6 +43,8 @@ LOOKAHEADS = (
     kl.contrib.LookAheadSAder,
     kl.contrib.LazyCapacity,
     kl.contrib.RandomizedCapacity,
+    lambda box: kl.contrib.AdaptiveSwitching(box, box.start[None], kl.contrib.OBD(box)),
+    lambda box: kl.contrib.LookAheadInterpolation(box, box.start[None], kl.contrib.OBD(box)),
 )
 CONFIGS = examples_of(
     Config,

@@ -141,7 +141,7 @@ REFUSED = {
         )
     ),
     (
-        "trace must be of a SAder, Leader or BetterOfTwo, got GD(domain=L2Ball(dim=2), "
+        "trace must be of a SAder, Leader, BetterOfTwo or Interpolation, got GD(domain=L2Ball(dim=2), "
         "sigma=Constant(s=1.0))."
     ): lambda t: certify_experts(t),
     (

@@ -181,6 +181,8 @@ CONFIGS = [
     contrib.PlayNext(kl.GD(BALL, 1.0)),
     contrib.LazyCapacity(kl.Box(0.0, 9.0)),
     contrib.RandomizedCapacity(kl.Box(0.0, 9.0)),
+    contrib.AdaptiveSwitching(BALL, np.zeros((1, 5)), contrib.OBD(BALL)),
+    contrib.LookAheadInterpolation(BALL, np.zeros((1, 5)), contrib.OBD(BALL)),
     kl.Guards(G=1.0, hold=2, per_round=1.0, total=2.0),
 ]
 # The methods that take what a user hands in; all others are called by klazy, with arrays that were checked.

@@ -5,6 +5,7 @@ for the parts of :func:`~klazy.auto`, have no compiled version, so a round takes
 between releases. Start with :func:`~klazy.auto`.
 """
 
+from klazy.contrib.advised import AdaptiveSwitching, LookAheadInterpolation
 from klazy.contrib.guarantees import (
     LongTermCertificate,
     MirrorCertificate,
@@ -63,6 +64,7 @@ from klazy.learners.bandit import Bandit
 from klazy.learners.better import BetterOfTwo
 from klazy.learners.delayed import Delayed
 from klazy.learners.following import FollowForecast
+from klazy.learners.interpolation import Interpolation
 from klazy.learners.leader import Leader
 from klazy.learners.patient import Patient
 from klazy.learners.planning import Planning
@@ -102,7 +104,7 @@ __all__ += ["BlockedArms", "Stay", "WorkFunction"]
 # Geometries of MirrorMemory.
 __all__ += ["Entropy", "Geometry"]
 # Learners around learners.
-__all__ += ["Advice", "BetterOfTwo", "Blocks", "Budgeted", "LongTerm"]
+__all__ += ["Advice", "BetterOfTwo", "Blocks", "Budgeted", "Interpolation", "LongTerm"]
 __all__ += ["SteadyAdaptive", "StronglyAdaptive"]
 # Ensembles to compare with.
 __all__ += ["ader", "ensemble_auto", "scream"]
@@ -128,7 +130,7 @@ __all__ += [
     "WeightedL2Movement",
 ]
 # Baselines that look ahead.
-__all__ += ["GOBD", "OBD", "RHGD", "ROBD"]
+__all__ += ["GOBD", "OBD", "RHGD", "ROBD", "AdaptiveSwitching", "LookAheadInterpolation"]
 __all__ += ["AveragingHorizon", "LazyCapacity", "LookAhead", "LookAheadSAder", "PlayNext"]
 __all__ += ["RandomizedCapacity", "RecedingHorizon", "run_ahead"]
 # Games, the best sequence of a given length, and actions drawn from a run.

@@ -107,6 +107,11 @@ class Learner(Config, ABC, Generic[S]):
         """Whether ``step`` takes a guess of what comes next, as its third argument."""
         return vars(self).get("hints", False)
 
+    @property
+    def takes_advice(self) -> bool:
+        """Whether its hints are decisions for the next round, not forecasts of the next row."""
+        return False
+
     @abstractmethod
     def init(self, x: Array | None = None) -> S:
         """Make the state before the first round.

@@ -1,5 +1,6 @@
 """Follow the better of two learners, at a cost that is at most a constant times that of either."""
 
+from abc import abstractmethod
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -7,7 +8,7 @@ import numpy as np
 
 from klazy.base.checks import Array, InvalidInput, positive
 from klazy.families import Family, Linear
-from klazy.learners.base import Learner
+from klazy.learners.base import Learner, S
 from klazy.learners.leader import check_expert_families
 from klazy.learners.sader import (
     check_expert_states,
@@ -39,7 +40,85 @@ class BetterState(NamedTuple):
     overshoot: float = 0.0
 
 
-class BetterOfTwo(Learner[BetterState]):
+def check_symmetric(movement: Movement, dim: int) -> None:
+    """Reject movements that are no norm with one weight, or cost more in one direction than in the other."""
+    check_norm(movement, dim)
+    units = np.eye(dim)
+    if (movement.distance(units) != movement.distance(-units)).any():
+        message = f"movement must cost the same in both directions, got {movement!r}. Use L1Movement(1.0)."
+        raise InvalidInput(message)
+
+
+class Pair(Learner[S]):
+    """Base class of learners that play between two others, ``experts``, of which each plays for itself."""
+
+    movement: Movement
+
+    def _pair(
+        self,
+        learners: list[Learner[Any]],
+        names: tuple[str, str],
+        movement: Movement | str,
+        family: Family | None,
+    ) -> None:
+        """Check and store the two."""
+        experts = check_experts(learners, names)
+        movement = as_movement(movement)
+        check_norm(movement, experts[0].domain.dim)
+        check_expert_families(family, experts)
+        self._keep(**dict(zip(names, experts, strict=True)), movement=movement, family=family)
+        self._keep(experts=experts, domain=experts[0].domain)
+
+    @property
+    def accepts_hints(self) -> bool:
+        return any(expert.accepts_hints for expert in self.experts)
+
+    @property
+    def takes_advice(self) -> bool:
+        return any(expert.takes_advice for expert in self.experts)
+
+    @property
+    def costs(self) -> Family:
+        """The family that a round's feedback is a row of: linear costs for gradients."""
+        return Linear() if self.family is None else self.family
+
+    @abstractmethod
+    def bound(self, state: Any) -> Array:
+        r"""Bound what it has cost beyond :math:`E`.
+
+        Parameters
+        ----------
+        state : State
+            The state after the rounds to bound.
+
+        Returns
+        -------
+        array
+            A bound by what each of the two has paid, of shape (2,).
+        """
+
+    def _step_experts(
+        self, states: tuple[Any, ...], points: Array, g: Array, hint: Array | None
+    ) -> tuple[Any, ...]:
+        following = []
+        for expert, state, point in zip(self.experts, states, points, strict=True):
+            received = g
+            guess = hint
+            knows_rows = expert.family is not None and expert.family == self.family
+            if self.family is not None and not knows_rows:
+                received = self.family.gradient(g, point)
+                if guess is not None and not self.takes_advice:
+                    guess = self.family.gradient(guess, point)
+            if expert.takes_advice != self.takes_advice:
+                guess = None
+            following.append(step_expert(expert, state, received, guess))
+        return tuple(following)
+
+    def _price(self, delta: Array) -> Array:
+        return self.movement.weight * self.movement.distance(delta)
+
+
+class BetterOfTwo(Pair[BetterState]):
     r"""Follow one of two learners, and change over once it has cost too many times as much as the other.
 
     Both play for themselves. Let :math:`e_t` be the lower of their two hitting costs in round t, and :math:`L_i` what
@@ -96,7 +175,6 @@ class BetterOfTwo(Learner[BetterState]):
 
     first: Learner[Any]
     second: Learner[Any]
-    movement: Movement
     leave: float
     back: float
 
@@ -110,24 +188,13 @@ class BetterOfTwo(Learner[BetterState]):
         back: float = 2.0,
         family: Family | None = None,
     ) -> None:
-        experts = check_experts([first, second], ("first", "second"))
-        movement = as_movement(movement)
-        check_norm(movement, first.domain.dim)
-        units = np.eye(first.domain.dim)
-        if (movement.distance(units) != movement.distance(-units)).any():
-            message = f"movement must cost the same in both directions, got {movement!r}. Use L1Movement(1.0)."
-            raise InvalidInput(message)
+        self._pair([first, second], ("first", "second"), movement, family)
+        check_symmetric(self.movement, first.domain.dim)
         a = positive(leave, "leave")
         b = positive(back, "back")
         if a * b <= 1.0:
             raise InvalidInput(f"leave * back must be above 1, got {a * b:g}. Use 2.0 for both.")
-        check_expert_families(family, experts)
-        self._keep(first=first, second=second, movement=movement, leave=a, back=b, family=family)
-        self._keep(experts=experts, domain=first.domain)
-
-    @property
-    def accepts_hints(self) -> bool:
-        return any(expert.accepts_hints for expert in self.experts)
+        self._keep(leave=a, back=b)
 
     @cached_property
     def ratios(self) -> tuple[float, float]:
@@ -162,18 +229,6 @@ class BetterOfTwo(Learner[BetterState]):
         return ((followed, other) if leader == 0 else (other, followed)), share
 
     def bound(self, state: BetterState) -> Array:
-        r"""Bound what it has cost beyond :math:`E`.
-
-        Parameters
-        ----------
-        state : BetterState
-            The state after the rounds to bound.
-
-        Returns
-        -------
-        array
-            A bound by what each of the two has paid, of shape (2,).
-        """
         leader = state.leader
         if state.changes == 0:
             return np.array([1.0, self.leave]) * state.paid
@@ -191,8 +246,7 @@ class BetterOfTwo(Learner[BetterState]):
 
     def step(self, state: BetterState, g: Array, hint: Array | None = None) -> BetterState:
         points = points_of(state.experts)
-        family = Linear() if self.family is None else self.family
-        hit = family.value(g, points)
+        hit = self.costs.value(g, points)
         above = hit - hit.min()
         paid = state.paid + above + state.moved
         c = state.leader
@@ -213,23 +267,6 @@ class BetterOfTwo(Learner[BetterState]):
         return BetterState(
             state.t + 1, x, experts, c, since, paid, moved, lost, changes, overshoot
         )
-
-    def _step_experts(
-        self, states: tuple[Any, ...], points: Array, g: Array, hint: Array | None
-    ) -> tuple[Any, ...]:
-        following = []
-        for expert, state, point in zip(self.experts, states, points, strict=True):
-            received = g
-            guess = hint
-            knows_rows = expert.family is not None and expert.family == self.family
-            if self.family is not None and not knows_rows:
-                received = self.family.gradient(g, point)
-                guess = None if hint is None else self.family.gradient(hint, point)
-            following.append(step_expert(expert, state, received, guess))
-        return tuple(following)
-
-    def _price(self, delta: Array) -> Array:
-        return self.movement.weight * self.movement.distance(delta)
 
     def describe_memory(self, state: BetterState) -> str:
         c = state.leader

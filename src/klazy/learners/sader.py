@@ -414,6 +414,11 @@ def check_hints(hints: Any, experts: tuple[Learner[Any], ...]) -> bool:
             f"With hints=True an expert must accept hints, and {', '.join(kinds)} do not. Add MemoryGD(...) or "
             "contrib.Reluctant(..., hints=True)."
         )
+    if any(expert.takes_advice for expert in experts):
+        raise InvalidInput(
+            "An ensemble's hints are forecasts, and Advice without a policy takes decisions. Put it into "
+            "contrib.Interpolation or contrib.BetterOfTwo."
+        )
     return True
 
 

@@ -20,7 +20,7 @@ from klazy.game.game import find_factors
 from klazy.game.regret import check_comparator, regret
 from klazy.game.trace import Trace, check_from_start
 from klazy.learners import Leader, Learner, Reluctant, SAder
-from klazy.learners.better import BetterOfTwo
+from klazy.learners.better import Pair
 from klazy.theory.bounds import order_feedback
 from klazy.theory.diagnosis import (
     compare_with_hints,
@@ -360,7 +360,7 @@ class ExpertCertificate:
         The most that the ensemble can have cost more, of shape (N,): Theorem 8's live form with the run's own losses (see the
         page Ensembles).
     curves : ExpertCurves or None
-        The same after every round; None for a :class:`~klazy.contrib.BetterOfTwo`.
+        The same after every round; None for a :class:`~klazy.contrib.BetterOfTwo` or an :class:`~klazy.contrib.Interpolation`.
     """
 
     cost: float
@@ -380,12 +380,12 @@ def certify_experts(trace: Trace) -> ExpertCertificate:
 
     For a fixed rate the bound is :math:`\ln(1/\pi_i)/\beta + \beta \sum_t v_t`; the page Ensembles has it for the self-tuned
     rates, and for a :class:`~klazy.contrib.Leader` with its guard. Only norms with one weight are covered, for others have
-    neither. For a :class:`~klazy.contrib.BetterOfTwo` it is the bound stated there.
+    neither. For a :class:`~klazy.contrib.BetterOfTwo` or an :class:`~klazy.contrib.Interpolation` it is the bound stated there.
 
     Parameters
     ----------
     trace : Trace
-        A run of a SAder, of a Leader with its guard, or of a BetterOfTwo, from its start, with ``record="experts"``.
+        A run of a SAder, a Leader with its guard, a BetterOfTwo or an Interpolation, from its start, with ``record="experts"``.
 
     Returns
     -------
@@ -406,9 +406,9 @@ def certify_experts(trace: Trace) -> ExpertCertificate:
     """
     check_from_start(trace)
     learner: Any = trace.source
-    if not isinstance(learner, SAder | Leader | BetterOfTwo):
+    if not isinstance(learner, SAder | Leader | Pair):
         raise InvalidInput(
-            f"trace must be of a SAder, Leader or BetterOfTwo, got {trace.learner}. Use certify for one learner."
+            f"trace must be of a SAder, Leader, BetterOfTwo or Interpolation, got {trace.learner}. Use certify for one learner."
         )
     if not getattr(learner, "guard", True):
         raise InvalidInput(
@@ -416,7 +416,7 @@ def certify_experts(trace: Trace) -> ExpertCertificate:
         )
     _check_charged(learner, trace)
     cost = trace.totals.cost - _entry(learner, trace)
-    if isinstance(learner, BetterOfTwo):
+    if isinstance(learner, Pair):
         base = trace.totals.hitting - trace.state.lost
         experts = base + trace.state.paid
         return ExpertCertificate(cost, experts, base + learner.bound(trace.state) - experts)

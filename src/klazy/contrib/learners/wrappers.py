@@ -46,12 +46,13 @@ class Advice(Learner[AdviceState]):
     ----------
     domain : ConvexSet
         Where decisions live. Advice outside of it is moved to the nearest point.
-    policy : array_like or callable
+    policy : array_like or callable, optional
         Decisions of shape (T, d), one row per round; after the last row it stays there. Or a function ``policy(t, x, g)`` of
         the round to be played, and of the point and the gradient of the round before (the set's start and zeros for t = 1); it
-        should depend on these alone. A learner with a function cannot be written to a file.
+        should depend on these alone. A learner with a function cannot be written to a file. Default: decisions come as hints,
+        that for round t + 1 with the feedback of round t; in a round without one it stays.
     start : array_like, optional
-        First decision. Default: what the policy says.
+        First decision. Default: what the policy says; without one, the set's start.
 
     Examples
     --------
@@ -62,19 +63,29 @@ class Advice(Learner[AdviceState]):
     (-58.5, [-58.17, -60.0])
     """
 
-    policy: Array | Callable[[int, Array, Array], ArrayLike]
+    policy: Array | Callable[[int, Array, Array], ArrayLike] | None
     start: Array | None
 
     def __init__(
         self,
         domain: ConvexSet,
-        policy: ArrayLike | Callable[[int, Array, Array], ArrayLike],
+        policy: ArrayLike | Callable[[int, Array, Array], ArrayLike] | None = None,
         *,
         start: ArrayLike | None = None,
     ) -> None:
         check_domain(domain)
-        kept: Any = policy if callable(policy) else rows(policy, "policy", domain.dim)
+        kept: Any = policy
+        if policy is not None and not callable(policy):
+            kept = rows(policy, "policy", domain.dim)
         self._keep(domain=domain, policy=kept, start=check_start(domain, start))
+
+    @property
+    def accepts_hints(self) -> bool:
+        return self.policy is None
+
+    @property
+    def takes_advice(self) -> bool:
+        return self.policy is None
 
     def init(self, x: Array | None = None) -> AdviceState:
         if x is None:
@@ -83,12 +94,13 @@ class Advice(Learner[AdviceState]):
             x = self.ask(1, self.domain.start, np.zeros(self.domain.dim))
         return AdviceState(1, x)
 
-    def step(self, state: AdviceState, g: Array) -> AdviceState:
+    def step(self, state: AdviceState, g: Array, hint: Array | None = None) -> AdviceState:
         t = state.t + 1
-        return AdviceState(t, self.ask(t, state.x, g))
+        x = self.ask(t, state.x, g) if hint is None else self.domain.nearest(hint)
+        return AdviceState(t, x)
 
     def ask(self, t: int, x: Array, g: Array) -> Array:
-        """Ask the policy for a decision, and move it into the set.
+        """Ask the policy for a decision, and move it into the set; without a policy it stays.
 
         Parameters
         ----------
@@ -109,13 +121,15 @@ class Advice(Learner[AdviceState]):
         ValueError
             If the policy is a function, and gives no point of the set's dimension.
         """
+        if self.policy is None:
+            return x
         if callable(self.policy):
             said = self.policy(t, x.copy(), g.copy())
             return self.domain.nearest(vector(said, f"policy({t})", self.domain.dim))
         return self.domain.nearest(self.policy[min(t, len(self.policy)) - 1])
 
     def describe_memory(self, state: AdviceState) -> str:
-        if not callable(self.policy) and state.t > len(self.policy):
+        if isinstance(self.policy, np.ndarray) and state.t > len(self.policy):
             return f"The advice ended with round {len(self.policy)}; it stays where that left it."
         return "It plays what it is advised to, whatever that costs."
 
