@@ -11,6 +11,7 @@ import klazy as kl
 from klazy.contrib import (
     GOBD,
     OBD,
+    RHAG,
     RHGD,
     ROBD,
     AveragingHorizon,
@@ -69,8 +70,10 @@ PLAYERS = [
     lambda domain: ROBD(domain, 0.5, 1.5),
     LookAheadSAder,
     lambda domain: RHGD(domain, 2),
+    lambda domain: RHAG(domain, 2),
 ]
-NAMES = ["greedy", "receding", "averaging", "OBD", "ROBD", "ROBD that follows", "SAder", "RHGD"]
+NAMES = ["greedy", "receding", "averaging", "OBD", "ROBD", "ROBD that follows", "SAder"]
+NAMES += ["RHGD", "RHAG"]
 
 
 def anywhere(domain, rng, n=200):
@@ -268,12 +271,52 @@ def test_a_longer_window_brings_rhgd_nearer_to_the_optimum_of_squared_movement(s
         assert left <= rate**window * away[0] + 1e-20
 
 
-def test_rhgd_sees_no_further_than_its_window():
+@given(seed=st.integers(0, 2**16), stay=st.floats(0.1, 20.0), window=st.integers(0, 40))
+def test_rhag_comes_as_near_to_the_optimum_of_squared_movement_as_its_bound_says(
+    seed, stay, window
+):
+    rng = np.random.default_rng(seed)
+    T = 12
+    weight = rng.uniform(0.2, 1.0)
+    targets = rng.normal(size=(T, 2))
+    box = kl.Box(-99.0 * np.ones(2), 99.0 * np.ones(2))
+    moves = np.diff(np.vstack((np.zeros(T), np.eye(T))), axis=0)
+    hessian = weight * np.eye(T) + stay * moves.T @ moves
+    best = np.linalg.solve(hessian, weight * targets)
+    costs = kl.QuadraticCosts(targets, weight)
+
+    def above(x):
+        return 0.5 * float(np.einsum("id,ij,jd->", x - best, hessian, x - best))
+
+    player = RHAG(box, window, stay, smoothness=1.0, curvature=weight)
+    begun = np.zeros((T, 2))
+    for t in range(1, T):
+        begun[t] = begun[t - 1] - weight * (begun[t - 1] - targets[t - 1])
+    first = above(begun) + 0.5 * weight * ((begun - best) ** 2).sum()
+    rate = 1.0 - np.sqrt(weight / (1.0 + 4.0 * stay))
+    left = above(run_ahead(player, costs, x0=np.zeros(2)).x)
+    assert left <= rate ** (window + 1) * first + 1e-20
+
+
+def test_momentum_needs_fewer_steps_where_moves_weigh_much():
+    targets = np.sin(np.arange(60.0) / 4.0)[:, None]
+    costs = kl.QuadraticCosts(targets)
+    box = kl.Box(-9.0, 9.0)
+    paid = []
+    for player in (RHGD(box, 10, 20.0), RHAG(box, 10, 20.0)):
+        trace = run_ahead(player, costs, movement=kl.contrib.SquaredMovement(20.0), x0=[0.0])
+        paid.append(trace.totals.cost)
+    least = kl.offline_optimum(costs, box, kl.contrib.SquaredMovement(20.0), x0=[0.0]).cost
+    assert paid[1] - least < 0.2 * (paid[0] - least)
+
+
+@pytest.mark.parametrize("kind", [RHGD, RHAG])
+def test_rhgd_sees_no_further_than_its_window(kind):
     costs = np.random.default_rng(0).normal(size=(8, 2))
     other = costs.copy()
     other[6:] += 1.0
     here, there = (
-        run_ahead(RHGD(kl.L2Ball(2), 2), kl.QuadraticCosts(c)).x for c in (costs, other)
+        run_ahead(kind(kl.L2Ball(2), 2), kl.QuadraticCosts(c)).x for c in (costs, other)
     )
     np.testing.assert_array_equal(here[:4], there[:4])  # round 4 sees the costs up to round 6
     assert np.abs(here[4] - there[4]).max() > 0.0
@@ -313,6 +356,10 @@ def test_looking_ahead_is_a_type_of_its_own():
         (
             lambda: RHGD(kl.L2Ball(2), 0.5),  # pyright: ignore[reportArgumentType]
             "window must be an integer of at least 0, got 0.5.",
+        ),
+        (
+            lambda: RHAG(kl.L2Ball(2), curvature=2.0),
+            "curvature must be at most smoothness, 1.0, got 2.0.",
         ),
         (
             lambda: ROBD(kl.L2Ball(2), 1.0, -1),

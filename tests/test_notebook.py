@@ -38,6 +38,7 @@ LOOKAHEADS = (
     kl.contrib.GOBD,
     kl.contrib.ROBD,
     kl.contrib.RHGD,
+    kl.contrib.RHAG,
     kl.contrib.RecedingHorizon,
     kl.contrib.AveragingHorizon,
     kl.contrib.LookAheadSAder,

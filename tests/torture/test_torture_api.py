@@ -174,6 +174,7 @@ CONFIGS = [
     contrib.GOBD(BALL),
     contrib.ROBD(BALL),
     contrib.RHGD(BALL),
+    contrib.RHAG(BALL),
     contrib.AveragingHorizon(BALL),
     contrib.RecedingHorizon(BALL),
     contrib.RecedingHorizon(BALL, 1, forecast=G, gap=1e-3),

@@ -42,6 +42,7 @@ from klazy.contrib.learners.wrappers import Advice, Blocks, Budgeted, LongTerm
 from klazy.contrib.lookahead import (
     GOBD,
     OBD,
+    RHAG,
     RHGD,
     ROBD,
     AveragingHorizon,
@@ -130,7 +131,8 @@ __all__ += [
     "WeightedL2Movement",
 ]
 # Baselines that look ahead.
-__all__ += ["GOBD", "OBD", "RHGD", "ROBD", "AdaptiveSwitching", "LookAheadInterpolation"]
+__all__ += ["GOBD", "OBD", "RHAG", "RHGD", "ROBD"]
+__all__ += ["AdaptiveSwitching", "LookAheadInterpolation"]
 __all__ += ["AveragingHorizon", "LazyCapacity", "LookAhead", "LookAheadSAder", "PlayNext"]
 __all__ += ["RandomizedCapacity", "RecedingHorizon", "run_ahead"]
 # Games, the best sequence of a given length, and actions drawn from a run.
