@@ -6,6 +6,24 @@ between releases. Start with :func:`~klazy.auto`.
 """
 
 from klazy.contrib.advised import AdaptiveSwitching, LookAheadInterpolation
+from klazy.contrib.deadlines import (
+    CLIP,
+    RORO,
+    Conversion,
+    FollowPlan,
+    Job,
+    PauseResume,
+    Rule,
+    Run,
+    RunAtOnce,
+    SpreadEvenly,
+    Threshold,
+    best_conversion,
+    clip_threshold,
+    convert,
+    pause_thresholds,
+    ramp_threshold,
+)
 from klazy.contrib.guarantees import (
     LongTermCertificate,
     MirrorCertificate,
@@ -135,6 +153,10 @@ __all__ += ["GOBD", "OBD", "RHAG", "RHGD", "ROBD"]
 __all__ += ["AdaptiveSwitching", "LookAheadInterpolation"]
 __all__ += ["AveragingHorizon", "LazyCapacity", "LookAhead", "LookAheadSAder", "PlayNext"]
 __all__ += ["RandomizedCapacity", "RecedingHorizon", "run_ahead"]
+# Jobs with a deadline, which see each price before they decide.
+__all__ += ["CLIP", "RORO", "Conversion", "FollowPlan", "Job", "PauseResume", "Rule", "Run"]
+__all__ += ["RunAtOnce", "SpreadEvenly", "Threshold", "best_conversion", "clip_threshold"]
+__all__ += ["convert", "pause_thresholds", "ramp_threshold"]
 # Games, the best sequence of a given length, and actions drawn from a run.
 __all__ += ["Game", "best_with_path_length", "sample_actions", "sample_whole"]
 # Bounds.
