@@ -9,8 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import klazy as kl
+from command import call_klazy
+from klazy.base.checks import InvalidInput
 from klazy.kernels.layout import find_missing_part
 from klazy.theory import certify_experts
+from served import run_service
 
 SETS = {
     "ball": (kl.L2Ball(3), kl.L2Movement),
@@ -246,3 +249,118 @@ def test_a_frontier_measures_paths_at_the_prices_of_their_rounds():
     low, high = kl.frontier(g, kl.Simplex(3), movement, gap=1e-6).best(best.switching)
     assert low - 1e-6 <= best.hitting <= high + 1e-6
     assert kl.best_fixed(g, kl.Simplex(3)).cost >= best.lower_bound
+
+
+# ---- agents
+
+
+def observe_all(agent, rows, prices):
+    """Observe rows, each with the price of the move after it; return the decisions."""
+    return np.array(
+        [
+            agent.observe(row, next_move_cost=price)
+            for row, price in zip(rows, prices[1:], strict=True)
+        ]
+    )
+
+
+@pytest.mark.parametrize("engine", ["step", "auto"])
+@pytest.mark.parametrize("kind", ["auto", "GD", "demand"])
+def test_an_agent_plays_and_pays_what_a_run_does(kind, engine, tmp_path):
+    """With demands no kernel knows the price, and a price of zero is not known to any."""
+    rng = np.random.default_rng(1)
+    rows = rng.uniform(0.0, 9.0, size=(25, 2))
+    prices = rng.choice([0.0, 0.5, 4.0], 26) * rng.uniform(0.5, 2.0, 26)
+    domain = kl.Box([0, 0], [9, 9])
+    family, learner = {
+        "auto": (kl.Linear(), kl.auto(domain, kl.L1Movement(2.0))),
+        "GD": (kl.Quadratic(), kl.GD(domain, 3.0)),
+        "demand": (kl.Pinball(3.0), kl.auto(domain, kl.L1Movement(2.0), kl.Pinball(3.0))),
+    }[kind]
+    options = {"costs": family, "movement": kl.L1Movement(2.0), "engine": engine}
+    trace = kl.run(learner, family.costs(rows), movement=kl.L1Movement(prices), engine="step")
+    agent = kl.Agent(learner, **options)
+    x = observe_all(agent, rows, prices)
+    np.testing.assert_allclose(x[:-1], trace.x[1:], atol=1e-10)
+    last = prices[-1] * np.abs(x[-1] - x[-2]).sum()
+    assert agent.switching == pytest.approx(trace.totals.switching + last, rel=1e-9)
+
+    file = tmp_path / "decisions.db"
+    with kl.Agent.open(file, learner, **options) as stored:
+        assert np.array_equal(observe_all(stored, rows, prices), x)
+        # The process is killed: there is no snapshot, so that rounds are played again.
+        with kl.Agent.open(file, read_only=True) as other:
+            assert np.array_equal(other.x, x[-1])
+            assert other.switching == agent.switching
+    assert call_klazy("check", file).status == 0
+    agent.save(tmp_path / "agent.json")
+    again = kl.Agent.load(tmp_path / "agent.json")
+    assert np.array_equal(again.observe(rows[0]), agent.observe(rows[0]))
+
+
+def test_a_price_goes_with_limits_and_counts_in_budgets():
+    """A budget of 1 allows a move of 0.25 at a price of 4, and all of it at a price of 1."""
+    learner = kl.GD(kl.Box(0, 1), 0.1)
+    for price, x in ((4.0, 0.25), (1.0, 0.9)):
+        agent = kl.Agent(learner, guards=kl.Guards(total=1.0, movement="l1"))
+        agent.update([-1.0], next_limits=(None, 0.9), next_move_cost=price)
+        assert agent.x.tolist() == [pytest.approx(x)]
+        assert agent.switching == pytest.approx(price * x)
+
+
+def test_a_price_holds_for_one_move():
+    agent = kl.Agent(kl.GD(kl.Box(0, 1), 2.0), costs=kl.Linear(), movement="l1")
+    agent.observe([-1.0], next_move_cost=3.0)
+    assert agent.switching == 1.5
+    agent.observe([-1.0])
+    assert agent.switching == 2.0
+
+
+PRICES_REFUSED = {
+    "next_move_cost must not be negative, got -1.": lambda agent: agent.observe(
+        [1.0, 0.0], next_move_cost=-1
+    ),
+    "Late feedback leads to no move that next_move_cost could price. Leave it out.": (
+        lambda agent: agent.observe([1.0, 0.0], round=1, next_move_cost=1.0)
+    ),
+}
+
+
+@pytest.mark.parametrize("message", PRICES_REFUSED)
+def test_a_price_of_an_agent_that_does_not_fit_changes_nothing(message):
+    learner = kl.contrib.Delayed(kl.GD(kl.Simplex(2), 2.0))
+    agent = kl.Agent(learner, costs=kl.Linear())
+    agent.advance()
+    with pytest.raises(InvalidInput) as found:
+        PRICES_REFUSED[message](agent)
+    assert str(found.value) == message
+    assert agent.t == 2
+
+
+def test_a_price_is_refused_where_the_next_move_is_not_decided_now():
+    agent = kl.Agent(kl.GD(kl.Simplex(2), 2.0), costs=kl.Linear(), lead=1)
+    with pytest.raises(InvalidInput, match="With lead or delay that is an earlier decision's"):
+        agent.observe([1.0, 0.0], next_move_cost=1.0)
+
+
+def test_a_service_takes_the_price_of_the_next_move(tmp_path):
+    learner = kl.auto(kl.Simplex(3), kl.TVMovement(2.0))
+    options = {"costs": kl.Linear(), "columns": ["eu", "us", "asia"]}
+    rng = np.random.default_rng(3)
+    rows = rng.uniform(size=(6, 3))
+    prices = rng.uniform(0.0, 3.0, 6)
+    own = kl.Agent(learner, **options)
+    with run_service(tmp_path) as served:
+        client = served.client()
+        remote = client.agent("shares", learner, **options)
+        plain = client.agent("gradients", learner)
+        for row, price in zip(rows.tolist(), prices.tolist(), strict=True):
+            given = {"next_move_cost": price}
+            assert remote.observe(row, **given) == own.observe(row, **given)
+        plain.update([1.0, 0.0, 0.0], next_move_cost=0.5)
+        assert remote.history()["switching"].sum() == pytest.approx(own.switching)
+        body = {"row": rows[0].tolist(), "next_move_cost": 2}
+        assert served.ask("POST", "/agents/shares/observe", body).status_code == 200
+        with pytest.raises(ValueError, match="next_move_cost must not be negative"):
+            remote.observe(rows[0], next_move_cost=-2.0)
+    assert call_klazy("check", tmp_path / "decisions.db").status == 0

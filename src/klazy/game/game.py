@@ -151,15 +151,9 @@ def find_factors(learner: Learner[Any], movement: Movement, T: int) -> Array | N
 
     None where one price holds for all rounds, or prices mean nothing to the learner.
     """
-    usual = learner.usual_price
-    if movement.is_steady or usual is None:
+    if movement.is_steady or learner.usual_price is None:
         return None
-    if usual == 0.0:
-        raise InvalidInput(
-            f"{type(learner).__name__} was made for moves that cost nothing, so it cannot weigh prices that change by round. "
-            "Make it with a movement of their usual price."
-        )
-    return np.array([movement.weight_at(t) / usual for t in range(2, T + 2)])
+    return np.array([learner.find_factor(movement.weight_at(t)) for t in range(2, T + 2)])
 
 
 def check_delays(delays: Any, T: int | None = None) -> Array:

@@ -150,6 +150,32 @@ class Learner(Config, ABC, Generic[S]):
         price = vars(self)["movement"].weight if self.takes_prices else None
         return price if isinstance(price, float) else None
 
+    def find_factor(self, price: float) -> float | None:
+        """Return a price of moving as a multiple of the usual one.
+
+        Parameters
+        ----------
+        price : float
+            What a unit of movement costs.
+
+        Returns
+        -------
+        float or None
+            The multiple; None if prices mean nothing to it.
+
+        Raises
+        ------
+        ValueError
+            If its usual price is zero.
+        """
+        usual = self.usual_price
+        if usual == 0.0:
+            raise InvalidInput(
+                f"{type(self).__name__} was made for moves that cost nothing, so it cannot weigh prices that change by round. "
+                "Make it with a movement of their usual price."
+            )
+        return None if usual is None else price / usual
+
     def reprice(self, factor: float) -> Self:
         """Make the same learner, for whom moving costs a multiple of its usual price; the states of both are the same.
 

@@ -426,6 +426,7 @@ class Agent(InStore, Controls):
         gradient: bool = False,
         round: int | None = None,
         next_limits: NextLimits | None = None,
+        next_move_cost: float | None = None,
     ) -> Array:
         """End the round with a gradient of its cost. InvalidInput input changes nothing.
 
@@ -447,6 +448,8 @@ class Agent(InStore, Controls):
             (:meth:`advance`); then the current round and its point stay.
         next_limits : tuple, optional
             What the next decision must be between, as in :meth:`observe`.
+        next_move_cost : float, optional
+            What a unit of movement costs in the move to the next decision, as in :meth:`observe`.
 
         Returns
         -------
@@ -461,8 +464,9 @@ class Agent(InStore, Controls):
             If another process has ended the round, without ``retry``. The agent has read what happened.
         """
         is_array = type(g) is np.ndarray and g.dtype is _FLOAT64
-        is_bare = hint is None and id is None and round is None and next_limits is None
-        if self._is_bare and is_array and is_bare:
+        is_bare = hint is None and id is None and round is None
+        is_usual = next_limits is None and next_move_cost is None
+        if self._is_bare and is_array and is_bare and is_usual:
             try:
                 # The call is one step for other threads, and so is the copy: neither needs the lock.
                 if self._kernel(self._form, g) == 0:
@@ -470,10 +474,11 @@ class Agent(InStore, Controls):
             except TypeError:
                 # An array that is not contiguous, or read-only, is copied below.
                 pass
-        return self._end_with_gradient(g, hint, id, retry, round, gradient, next_limits)
+        following = (next_limits, next_move_cost)
+        return self._end_with_gradient(g, hint, id, retry, round, gradient, following)
 
     def _end_with_gradient(
-        self, g: Any, hint: Any, id: Any, retry: bool, round: Any, gradient: Any, limits: Any
+        self, g: Any, hint: Any, id: Any, retry: bool, round: Any, gradient: Any, following: Any
     ) -> Array:
         """End a round in a store, or one with a hint or an id.
 
@@ -482,7 +487,7 @@ class Agent(InStore, Controls):
 
         def make(now: AgentState, id: str) -> Record:
             # This is quicker than a partial function, and a round in a store is short.
-            return now.record_gradient(g, hint, id, round, gradient, limits)
+            return now.record_gradient(g, hint, id, round, gradient, *following)
 
         return self._end(make, id, retry or round is not None)
 
@@ -516,6 +521,7 @@ class Agent(InStore, Controls):
         retry: bool = False,
         round: int | None = None,
         next_limits: NextLimits | None = None,
+        next_move_cost: float | None = None,
     ) -> Any:
         """End the round with its row of data: demands or prices, say. A rejected row changes nothing.
 
@@ -541,6 +547,9 @@ class Agent(InStore, Controls):
             dict by name, whose missing names have no limit, or a number, one per coordinate, or None. They hold for this one
             decision, before all guards and also while it is frozen, and the move that they demand is charged. The agent must
             have guards, such as ``Guards()``. Default: no limits.
+        next_move_cost : float, optional
+            What a unit of movement costs in the move that this call decides on, for this one move. It is charged, and told to
+            learners that weigh it, such as :func:`~klazy.auto`. Default: the usual price, that of the movement.
 
         Returns
         -------
@@ -569,7 +578,8 @@ class Agent(InStore, Controls):
         >>> agent.observe({"eu": 1.0, "us": 2.0}, next_limits=(None, {"eu": 0.0})), agent.switching
         ({'eu': 0.0, 'us': 1.0}, 0.5)
         """
-        make = partial(AgentState.record_row, row=row, hint=hint, round=round, limits=next_limits)
+        given = {"row": row, "hint": hint, "round": round}
+        make = partial(AgentState.record_row, **given, limits=next_limits, price=next_move_cost)
         try:
             x = self._end(make, id, retry or round is not None)
         except Dropped:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from copy import copy
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -197,6 +198,24 @@ class Guards(Config):
         if within is not None:
             target = within.keep(target[None])[0]
         return domain.nearest_whole(target) if self.integers else target.copy()
+
+    def reprice(self, price: float) -> Guards:
+        """Make the same guards at another price of moving.
+
+        Parameters
+        ----------
+        price : float
+            What a unit of movement costs.
+
+        Returns
+        -------
+        Guards
+            The guards.
+        """
+        found = copy(self)
+        movement: Any = self.movement
+        found._keep(movement=movement.replace(weight=price))
+        return found
 
     def admit(self, g: Array, hint: Array | None) -> None:
         """Reject a gradient or hint above G, if ``above`` says so.

@@ -37,8 +37,9 @@ CHANGE_NAMES = {
 WAITS = "waits"
 LATE = "late"
 GIVEN_UP = "given up"
-# What it says if the decision after the round had limits.
+# What it says if the decision after the round had limits, and what a unit of its move cost, if that was not as usual.
 LIMITS = "limits"
+MOVE_COST = "move_cost"
 # In checksums, the time of a record without one.
 _NO_TIME = -1.0
 _PLAIN = struct.Struct("<qqqdddqq")
@@ -48,7 +49,7 @@ class Record(NamedTuple):
     """Something that happens to an agent: a round with its gradient and perhaps a hint, a freeze, new guards, a delete.
 
     ``note`` holds new guards as JSON, the reason of another change, or, for a round with delayed feedback, which round that is,
-    or the limits of the decision after the round.
+    or the limits of the decision after the round and the price of its move.
     ``values`` is the row of data, or a bandit's costs, and ``hitting`` what the round cost if that is known already.
     A ``KNOWN`` record is an id from before the history begins.
     """
@@ -166,25 +167,38 @@ def read_feedback(record: Record | Row) -> tuple[str, int] | None:
     """Return what :func:`note_feedback` wrote, None for a round without delay and for other records."""
     if record.kind != ROUND or not record.note:
         return None
-    ((what, round),) = json.loads(record.note).items()
-    return None if what == LIMITS else (what, round)
+    ((what, round), *_) = json.loads(record.note).items()
+    return None if what in (LIMITS, MOVE_COST) else (what, round)
 
 
-def note_limits(lower: Array, upper: Array) -> str:
-    """Write the note of a round after which the decision had limits; JSON has no infinity."""
-    sides = [
-        [value if abs(value) < np.inf else None for value in side.tolist()]
-        for side in (lower, upper)
-    ]
-    return json.dumps({LIMITS: sides})
+def note_next(limits: tuple[Array, Array] | None, price: float | None) -> str:
+    """Write the note of a round with the limits of the decision after it, and the price of its move; JSON has no infinity."""
+    note: dict[str, Any] = {}
+    if limits is not None:
+        note[LIMITS] = [
+            [value if abs(value) < np.inf else None for value in side.tolist()] for side in limits
+        ]
+    if price is not None:
+        note[MOVE_COST] = price
+    return json.dumps(note) if note else ""
+
+
+def _read_next(record: Record, what: str) -> Any:
+    """Return an entry of what :func:`note_next` wrote, None where there is none."""
+    if record.kind > HINTED or not record.note:
+        return None
+    return json.loads(record.note).get(what)
+
+
+def read_move_cost(record: Record) -> float | None:
+    """Return what a unit of the move after a round cost, None if that was as usual."""
+    return _read_next(record, MOVE_COST)
 
 
 def read_limits(record: Record) -> tuple[Array, Array] | None:
-    """Return what :func:`note_limits` wrote, None for a round after which the decision had no limits."""
-    if record.kind > HINTED or not record.note:
-        return None
-    ((what, sides),) = json.loads(record.note).items()
-    if what != LIMITS:
+    """Return the limits of the decision after a round, None if it had none."""
+    sides = _read_next(record, LIMITS)
+    if sides is None:
         return None
     lower, upper = (np.array(side, dtype=np.float64) for side in sides)
     # None is read as NaN.

@@ -15,14 +15,21 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 
-from klazy.base.checks import Array, InvalidInput, integer, one_of, rows, vector
+from klazy.base.checks import Array, InvalidInput, integer, non_negative, one_of, rows, vector
 from klazy.kernels import codes
-from klazy.kernels.layout import find_missing_part, layout_of
+from klazy.kernels.layout import PricedKernel, find_missing_part, layout_of
 from klazy.learners import Delayed, Learner
 from klazy.learners.base import describe_state, rebuild_state
 from klazy.live import records
 from klazy.live.guards import Guards, GuardState
-from klazy.live.records import Record, note_feedback, note_limits, read_feedback, read_limits
+from klazy.live.records import (
+    Record,
+    note_feedback,
+    note_next,
+    read_feedback,
+    read_limits,
+    read_move_cost,
+)
 from klazy.live.rows import RowSpec
 from klazy.movement import Movement
 from klazy.sets.limits import LimitedSet
@@ -97,6 +104,7 @@ class AgentState:
             )
         self.learner: Any = learner
         self.engine = "step" if missing or engine == "step" else "compiled"
+        self._priced: PricedKernel | None = None
         self.spec = spec or RowSpec()
         self.guards: Guards | None = None
         self.guarded: GuardState | None = None
@@ -256,10 +264,11 @@ class AgentState:
         round: Any = None,
         gradient: bool = True,
         limits: Any = None,
+        price: Any = None,
     ) -> Record:
         """Make the record of a round with a gradient; raise an error if learner or guards cannot use it."""
         is_array = type(g) is np.ndarray and g.dtype is _FLOAT64
-        is_bare = hint is None and round is None and limits is None
+        is_bare = hint is None and round is None and limits is None and price is None
         if self.is_plain and is_array and is_bare and g.shape == self._shape:
             # The kernel itself finds numbers that do not fit.
             return Record(records.ROUND, g.copy(), id)
@@ -271,10 +280,16 @@ class AgentState:
         if hint is not None:
             hint = vector(hint, "hint", d)
             self._require_hints()
-        return self._record(g, hint, id, self._note_limits(limits, note))
+        return self._record(g, hint, id, self._note_next(limits, price, note))
 
     def record_row(
-        self, row: Any, hint: Any = None, id: str = "", round: Any = None, limits: Any = None
+        self,
+        row: Any,
+        hint: Any = None,
+        id: str = "",
+        round: Any = None,
+        limits: Any = None,
+        price: Any = None,
     ) -> Record:
         """Make the record of a round with its row; raise an error if spec, learner or guards cannot use it."""
         costs = self.spec.costs
@@ -303,18 +318,34 @@ class AgentState:
             hint = self.spec.scale(self.spec.read(hint, d))
             if self._takes_gradients:
                 hint = np.asarray(costs.gradient(hint, x), dtype=np.float64)
-        return self._record(g, hint, id, self._note_limits(limits, note), values, hitting)
+        return self._record(g, hint, id, self._note_next(limits, price, note), values, hitting)
 
-    def _note_limits(self, limits: Any, note: str) -> str:
-        """Return the note of a round after which the decision has these limits, or reject them."""
-        if limits is None:
+    def _note_next(self, limits: Any, price: Any, note: str) -> str:
+        """Return the note of a round with the limits of the next decision and the price of its move, or reject them."""
+        if limits is None and price is None:
             return note
         if note:
             raise InvalidInput(
                 "Late feedback leads to no decision that next_limits could limit. Leave them out."
+                if price is None
+                else "Late feedback leads to no move that next_move_cost could price. Leave it out."
             )
-        within = self._check_limits(limits, "next_limits", self.t + 1)
-        return note_limits(within.lower[0], within.upper[0])
+        sides = None
+        if limits is not None:
+            within = self._check_limits(limits, "next_limits", self.t + 1)
+            sides = within.lower[0], within.upper[0]
+        return note_next(sides, None if price is None else self._check_price(price))
+
+    def _check_price(self, price: Any) -> float:
+        """Return the price of the next move, or reject it."""
+        if self.queue:
+            raise InvalidInput(
+                "next_move_cost is the price of the move that is made next. With lead or delay that is an earlier decision's. "
+                "Leave it out."
+            )
+        price = non_negative(price, "next_move_cost")
+        self.learner.find_factor(price)
+        return price
 
     def _check_limits(self, limits: Any, name: str, t: int) -> LimitedSet:
         """Return what limits leave of the set in round t, or reject them."""
@@ -439,7 +470,8 @@ class AgentState:
             return self._compute_change(record)
         if record.note and read_feedback(record) is not None:
             return self._compute_delayed(record)
-        if self.is_plain:
+        price = read_move_cost(record)
+        if self.is_plain and price is None:
             # The round is a single call of the kernel.
             now = self.form
             form = now.copy()
@@ -464,7 +496,8 @@ class AgentState:
             stand = self.spec.costs.drift(row, charged)
         g, hint, is_clipped, hitting = self._evaluate(record, charged, row)
         within = self._read_limits(record)
-        return self._move(self._step(g, hint), stand, hitting, is_clipped, values, within)
+        form = self._step(g, hint) if price is None else self._step_at(price, g, hint)
+        return self._move(form, stand, hitting, is_clipped, values, within, price)
 
     def _evaluate(
         self, record: Record, charged: Array, row: Array | None
@@ -503,6 +536,22 @@ class AgentState:
             form[self.layout.hint] = 0.0
         return form
 
+    def _step_at(self, price: float, g: Array, hint: Array | None) -> Any:
+        """Return the learner's state after a round whose next move has a price of its own."""
+        factor = self.learner.find_factor(price)
+        if factor is None:
+            return self._step(g, hint)
+        if self.engine == "compiled" and factor > 0.0 and hint is None:
+            if self._priced is None:
+                self._priced = PricedKernel(self.learner)
+            if self._priced.fits:
+                form = self.form.copy()
+                self._priced.play(form, g, factor)
+                return form
+        hints = () if hint is None else (hint,)
+        state = self.learner.reprice(factor).step(self.state, g, *hints)
+        return state if self.engine == "step" else self.layout.pack(state)
+
     def _move(
         self,
         form: Any,
@@ -511,6 +560,7 @@ class AgentState:
         is_clipped: bool = False,
         values: Array | None = None,
         within: LimitedSet | None = None,
+        price: float | None = None,
     ) -> RoundOutcome:
         """Return the outcome of a move to the point of a new state, as far as guards and limits allow.
 
@@ -520,7 +570,8 @@ class AgentState:
         guarded = None
         acted = ""
         if self.guards is not None and self.guarded is not None:
-            guarded = self.guards.step(
+            guards = self.guards if price is None else self.guards.reprice(price)
+            guarded = guards.step(
                 self.guarded, self.learner.domain, x, self.t + 1, is_clipped, within
             )
             x = guarded.x
@@ -530,7 +581,8 @@ class AgentState:
         if queue:
             queue = (*queue[1:], self.x)
             following = queue[0]
-        switching = self._weight * float(self._distance(following - stand))
+        weight = self._weight if price is None else price
+        switching = weight * float(self._distance(following - stand))
         paid = (hitting + 0.0, switching)
         return RoundOutcome(
             self.t, form, self.guards, guarded, x, *paid, acted, values, queue=queue

@@ -156,7 +156,7 @@ class Client:
         ----------
         rounds : iterable of dict
             Each with the name of its ``agent``, its gradient ``g`` or its ``row``, and, if you like, an ``id`` and
-            ``next_limits``.
+            ``next_limits`` or ``next_move_cost``.
 
         Returns
         -------
@@ -327,12 +327,13 @@ class RemoteAgent(Controls):
         t: int | None = None,
         round: int | None = None,
         next_limits: NextLimits | None = None,
+        next_move_cost: float | None = None,
     ) -> Array:
         """End the round with a gradient of its cost; a rejected one changes nothing.
 
         Parameters
         ----------
-        g, hint, id, gradient, round, next_limits : optional
+        g, hint, id, gradient, round, next_limits, next_move_cost : optional
             As in :meth:`Agent.update`.
         retry : bool, optional
             Whether the gradient goes to the current round, whichever it is. Default: True. If False, give ``t``.
@@ -350,6 +351,7 @@ class RemoteAgent(Controls):
             "hint": hint,
             "gradient": gradient or None,
             LIMITS: next_limits,
+            "next_move_cost": next_move_cost,
         }
         return np.array(self._end("update", id, retry, t, round, **body)["x"])
 
@@ -363,6 +365,7 @@ class RemoteAgent(Controls):
         t: int | None = None,
         round: int | None = None,
         next_limits: NextLimits | None = None,
+        next_move_cost: float | None = None,
     ) -> Any:
         """End the round with its row of data; a rejected one changes nothing.
 
@@ -377,13 +380,15 @@ class RemoteAgent(Controls):
             As in :meth:`update`.
         next_limits : tuple, optional
             What the decision that this call returns must be between, ``(lower, upper)``, as in :meth:`Agent.observe`.
+        next_move_cost : float, optional
+            What a unit of movement costs in the move to that decision, as in :meth:`Agent.observe`.
 
         Returns
         -------
         dict or ndarray
             The next decision, by name where names are known.
         """
-        body = {"row": row, "hint": hint, LIMITS: next_limits}
+        body = {"row": row, "hint": hint, LIMITS: next_limits, "next_move_cost": next_move_cost}
         return _read_decision(self._end("observe", id, retry, t, round, **body))
 
     def observe_cost(self, value: ArrayLike, *, t: int | None = None, id: Id = None) -> Any:

@@ -56,6 +56,14 @@ NextLimits = Annotated[
 ]
 
 
+NextMoveCost = Annotated[
+    float | None,
+    Field(
+        description="What a unit of movement costs in the move to the next decision, if that is not as usual."
+    ),
+]
+
+
 class _Feedback(_Body):
     """Feedback of a round, by default of the current one."""
 
@@ -73,6 +81,7 @@ class Update(_Feedback):
     )
     hint: list[float] | None = Field(None, description="A guess of the next gradient.")
     next_limits: NextLimits = None
+    next_move_cost: NextMoveCost = None
     gradient: bool = Field(
         False, description="Confirm that g is a gradient, to an agent that expects rows of data."
     )
@@ -87,6 +96,7 @@ class Observe(_Feedback):
     )
     hint: Row | None = Field(None, description="A forecast of the next round's row.")
     next_limits: NextLimits = None
+    next_move_cost: NextMoveCost = None
 
 
 class Cost(_Body):
@@ -128,6 +138,7 @@ class AgentRound(_Feedback):
     gradient: bool = False
     row: Row | None = None
     next_limits: NextLimits = None
+    next_move_cost: NextMoveCost = None
 
 
 class Rounds(_Body):

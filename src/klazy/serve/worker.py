@@ -52,6 +52,7 @@ class RoundRequest:
     waits: bool = False
     gives_up: bool = False
     next_limits: Any = None
+    next_move_cost: float | None = None
 
     def make_record(self, state: AgentState, id: str) -> records.Record:
         """Make the record of the round."""
@@ -65,8 +66,12 @@ class RoundRequest:
         if self.next_limits is not None:
             limits = (self.next_limits.lower, self.next_limits.upper)
         if self.g is None:
-            return state.record_row(self.row, self.hint, id, self.round, limits)
-        return state.record_gradient(self.g, self.hint, id, self.round, self.gradient, limits)
+            return state.record_row(
+                self.row, self.hint, id, self.round, limits, self.next_move_cost
+            )
+        return state.record_gradient(
+            self.g, self.hint, id, self.round, self.gradient, limits, self.next_move_cost
+        )
 
 
 @dataclass(slots=True)
