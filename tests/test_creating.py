@@ -13,7 +13,7 @@ from klazy.learners import presets
 from klazy.learners.base import count_numbers, describe_state
 from klazy.learners.thumb import LONGEST
 from klazy.live.agent import add_checksum
-from klazy.studies.contenders import FORECASTING, REPLAY, list_contenders
+from klazy.studies.contenders import REPLAY, TOLD, list_contenders
 from klazy.studies.replay.report import replay
 from served import run_service
 from test_replay import by_step, name_columns, rows_for
@@ -101,7 +101,7 @@ def test_whatever_replay_emits_plays_in_the_service(served, by_step, tmp_path, c
     rows = 1.5 + season + 0.1 * rows_for(costs, 100)
     report = replay(name_columns(rows), costs=costs, move_cost=0.2, **shape)
     names = {
-        contender.name for contender in list_contenders(REPLAY) if contender.style != FORECASTING
+        contender.name for contender in list_contenders(REPLAY) if contender.style not in TOLD
     }
     # Rules for wealth and among states play on rows and tables of their own.
     names -= {"1/N", "buy and hold", "stay", "work function"}

@@ -27,8 +27,8 @@ from klazy.base.tables import write_latex
 from klazy.live.inspection import check_store
 from klazy.live.store import open_store
 from klazy.studies.contenders import (
-    FORECASTING,
     REPLAY,
+    TOLD,
     Counts,
     choose_patience,
     choose_states,
@@ -68,7 +68,7 @@ pytestmark = pytest.mark.xdist_group("replay")  # one worker compiles what all o
 NAMES = [
     contender.name
     for contender in list_contenders(REPLAY)
-    if contender.style != FORECASTING
+    if contender.style not in TOLD
     and contender.axes not in (choose_wealth, choose_patience, choose_states)
 ]
 ROLLING = {"rolling maximum", "rolling quantile"}
@@ -930,16 +930,18 @@ PROBLEMS = [
 # The same with forecasts, and the rows that these are for.
 LATE = ("--per", "60", "--lead", "2", "--ramp-up", "2", "--delay", "1")
 FORECAST_PROBLEMS = [
-    ("this", ("--per", "60", "--no-whole", "--fill", "forward")),
-    ("this", LATE),
-    ("next", LATE),
+    ("this", ("--per", "60", "--no-whole", "--fill", "forward"), "forecast"),
+    ("this", LATE, "forecast"),
+    ("next", LATE, "forecast"),
+    ("this", ("--per", "60", "--no-whole", "--fill", "forward"), "auto with advice"),
+    ("next", LATE, "auto with advice"),
 ]
 
 
 @pytest.fixture
 def few(monkeypatch):
     """A few contenders: those with forecasts, and those that a report needs."""
-    names = {"fixed", "GD", "k-lazyGD", "auto", "forecast"}
+    names = {"fixed", "GD", "k-lazyGD", "auto", "forecast", "advice", "auto with advice"}
     chosen = [contender for contender in list_contenders(REPLAY) if contender.name in names]
     monkeypatch.setattr("klazy.studies.replay.scoring.list_contenders", lambda study: chosen)
 
@@ -1206,9 +1208,9 @@ class TestTheProblemAsItIs:
         ):
             replay(frame, baseline="hpa", domain="box", costs="quadratic", upper=200.0)
 
-    @pytest.mark.parametrize(("stand", "options"), FORECAST_PROBLEMS)
+    @pytest.mark.parametrize(("stand", "options", "contender"), FORECAST_PROBLEMS)
     def test_has_forecasts_that_replay_live_and_service_use_alike(
-        self, tmp_path, by_step, few, stand, options
+        self, tmp_path, by_step, few, stand, options, contender
     ):
         """In rows of their own or before, with some missing: what is promised is paid, to the last digit."""
         rng = np.random.default_rng(8)
@@ -1218,6 +1220,8 @@ class TestTheProblemAsItIs:
             + rng.normal(scale=90.0, size=(84, 2))
         )
         told = demand + rng.normal(scale=30.0, size=demand.shape)
+        if contender == "auto with advice":
+            told /= 60.0  # a decision, in the units of decisions
         ahead = 1 + sum(
             int(options[options.index(lag) + 1])
             for lag in ("--lead", "--delay")
@@ -1237,12 +1241,12 @@ class TestTheProblemAsItIs:
         lines = [",".join(row) for row in (names, *rows)]
         written(tmp_path, "\n".join(lines) + "\n", "load.csv")
         given = (
-            "--forecast",
+            f"--{contender.split()[-1]}",
             "*_told",
             "--forecast-for",
             stand,
             "--contender",
-            "forecast",
+            contender,
             "--emit",
             "agent.json",
         )
@@ -1253,7 +1257,7 @@ class TestTheProblemAsItIs:
         report = json.loads(ended.stdout)
         assert report["columns"] == ["eu", "us"]
         paid = {row["contender"]: row for row in report["table"]}
-        promised = (paid["forecast"]["hitting"], paid["forecast"]["switching"])
+        promised = (paid[contender]["hitting"], paid[contender]["switching"])
         first = report["rounds"]["first"]
 
         ended = feed(
@@ -1322,6 +1326,46 @@ class TestTheProblemAsItIs:
             ): "fit the row 2 rows later better than the next row, .* Move them down by 1 row.",
         }
         assert re.search(remedies.get((stand, moved), ""), " ".join(said))
+
+    @pytest.mark.parametrize(("stand", "moved"), [("this", 1), ("next", -1), ("this", 0)])
+    def test_has_advice_whose_rows_are_noticed_if_they_are_others(self, stand, moved):
+        rows = np.cumsum(np.random.default_rng(moved + 9).normal(size=(200, 2)), axis=0)
+        shift = moved + (1 if stand == "next" else 0)
+        source = Source(rows)
+        told = Forecasts(["a", "b"], np.roll(rows, -shift, axis=0), stand == "next", 0.1)
+        source.forecasts = told
+        said = list_misplaced(source, make_setup(2, "box", "quadratic", lower=-99.0, upper=99.0))
+        assert len(said) == (moved != 0)
+        assert all(line.startswith("The advised decisions in a row fit ") for line in said)
+        other = "next" if stand == "this" else "this"
+        assert all(line.endswith(f"rite forecast_for='{other}'.") for line in said)
+
+    def test_weighs_advice_that_is_good_or_bad(self, by_step, few):
+        """Good advice is followed; bad advice costs no more than the bound of the page Ensembles says."""
+        rng = np.random.default_rng(3)
+        demand = 50.0 + 30.0 * np.sin(np.arange(240) / 9.0) + rng.normal(scale=4.0, size=240)
+        game: dict[str, Any] = {"domain": "box", "costs": "pinball", "short": 4.0, "upper": 120.0}
+        for name, told in (("good", demand), ("bad", 120.0 - demand)):
+            frame = pl.DataFrame({"load": demand, "load_advice": told})
+            report = replay(frame, advice="*_advice", delta=0.5, move_cost=2.0, **game)
+            mixed, alone = report.score("auto with advice"), report.score("advice")
+            verdict = report.to_dict()["advice"]
+            assert report.to_dict()["forecasts"] is None
+            if name == "good":
+                assert mixed.cost <= 1.5 * alone.cost
+                assert verdict in ("help", "perhaps")
+                assert "Your advice " in report.answer
+            else:
+                assert mixed.cost < 0.5 * alone.cost
+                assert verdict == "do not help"
+                assert "Your advice does not help here: " in report.answer
+        for wrong, message in (
+            ({"forecast": "load_advice"}, "advice and forecast do not go together."),
+            ({"delta": 0.0}, "delta must be above 0, got 0.0."),
+            ({"states": np.ones((1, 1))}, "advice and states do not go together."),
+        ):
+            with pytest.raises(InvalidInput, match=message):
+                replay(frame, advice="*_advice", **(game | wrong))
 
     def test_has_forecasts_in_a_file_of_their_own_by_time(self, tmp_path, by_step, few):
         """Those of other times do not matter, nor does their order of columns; rows that are dropped need none."""
@@ -1646,7 +1690,7 @@ class TestAGameWithoutContent:
             ({"uper": 3.0}, "replay has no option uper, got uper=3.0. Did you mean upper?"),
             (
                 {"zzz": 3},
-                "replay has no option zzz, got zzz=3. Options are baseline, cap, costs, ",
+                "replay has no option zzz, got zzz=3. Options are advice, baseline, cap, ",
             ),
             (
                 {"cap": 0.3},

@@ -503,6 +503,57 @@ class TestForecasts:
         assert agent.t == 1
 
 
+class TestAdvice:
+    """The decision advised for the next round reaches the learner as it is, whatever a row's units, and is kept."""
+
+    FAMILY = kl.Pinball(3.0, 1.0)
+    BOX = kl.Box(np.zeros(2), np.full(2, 9.0))
+    COLUMNS = {"load": "servers", "jobs": "workers"}  # noqa: RUF012
+    LOADS = np.array([[100.0, 20.0], [300.0, 40.0], [200.0, 90.0], [250.0, 10.0]])
+    ADVISED = np.array([[2.0, 1.0], [5.0, 3.0], [9.0, 9.0], [4.0, 4.0]])
+
+    def build(self):
+        robust = kl.contrib.Reluctant(self.BOX, "l1", 4.0, 4.0, family=self.FAMILY)
+        advice = kl.contrib.Advice(self.BOX)
+        return kl.contrib.Interpolation(advice, robust, "l1", 0.5, family=self.FAMILY)
+
+    def test_in_columns_and_beside_the_row_by_the_names_of_decisions(self, file):
+        learner = self.build()
+        state = learner.init()
+        for row, told in zip(self.LOADS, self.ADVISED, strict=True):
+            state = learner.step(state, row / 50.0, told)
+        # A limit on gradients is none on decisions.
+        given = {"columns": self.COLUMNS, "per": 50.0, "guards": kl.Guards(G=8.0, above="reject")}
+        with kl.Agent.open(file, learner, **given, forecast=["s_told", "w_told"]) as agent:
+            for row, told in zip(self.LOADS[:2], self.ADVISED[:2], strict=True):
+                cells = dict(
+                    zip(("load", "jobs", "s_told", "w_told"), (*row, *told), strict=True)
+                )
+                agent.observe(cells)
+        with kl.Agent.open(file) as agent:
+            for row, told in zip(self.LOADS[2:], self.ADVISED[2:], strict=True):
+                named = dict(zip(self.COLUMNS, row, strict=True))
+                agent.observe(named, dict(zip(self.COLUMNS.values(), told, strict=True)))
+            assert list(agent.decision.values()) == state.x.tolist()
+            told = np.stack(agent.history()["hint"].to_list())
+            np.testing.assert_array_equal(told, self.ADVISED)
+            assert "of the advice" in str(agent.explain())
+
+    def test_that_is_no_decision_is_refused(self):
+        agent = kl.Agent(self.build(), columns=self.COLUMNS)
+        for wrong, message in (
+            ([1.0], r"hint must have shape \(2,\), got \(1,\)"),
+            ({"load": 1.0, "jobs": 2.0}, "The row has no 'servers', 'workers'"),
+        ):
+            with pytest.raises(InvalidInput, match=message):
+                agent.observe({"load": 10.0, "jobs": 1.0}, wrong)
+        assert agent.t == 1
+        with pytest.raises(
+            InvalidInput, match=r"one more column for each of .'servers', 'workers'."
+        ):
+            kl.Agent(self.build(), columns=self.COLUMNS, forecast=["s_told"])
+
+
 def test_an_agent_with_a_history_goes_on_as_one_that_lived_it():
     """But it has paid nothing, and its guards limit only what comes."""
     import pandas as pd

@@ -106,11 +106,24 @@ def replay(
     forecast_for: Annotated[
         str,
         option(
-            "The row that the forecast in a row is for: this, its own row, before which it was known; or next, the row that "
-            "the decision after it meets.",
+            "The row that the forecast or advice in a row is for: this, its own row, before which it was known; or next, the "
+            "row that the decision after it meets.",
             True,
         ),
     ] = "this",
+    advice: Annotated[
+        Text,
+        option(
+            "Decisions that a model or a person advises: columns of the trace, such as a_advice,b_advice or *_advice; or a "
+            "file."
+        ),
+    ] = None,
+    delta: Annotated[
+        float,
+        option(
+            "How much more than the advice a mixture with auto may cost: 0.1 is a tenth.", True
+        ),
+    ] = 0.1,
     limits: Annotated[
         Path | None,
         option(
@@ -197,6 +210,7 @@ def replay(
       klazy replay load.parquet --domain box --upper 40 --costs pinball --short 10 --html report.html
       klazy replay load.csv --domain box --upper 40 --costs pinball --baseline now.csv --folds 5 --unit EUR
       klazy replay load.csv --domain box --upper 40 --costs pinball --forecast '*_forecast' --baseline hpa
+      klazy replay load.csv --domain box --upper 40 --costs pinball --advice load_advice --delta 0.1
       klazy replay returns.csv --costs log-wealth --movement l1 --move-cost 0.0001:0.01:5
       klazy replay latency.csv --states switching.csv --move-cost 20
       klazy replay delays.csv --move-cost 5 --emit agent.json && klazy live agent.json < today.csv

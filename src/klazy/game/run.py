@@ -620,8 +620,11 @@ class _StepRun:
         if "account" in self._kept:
             self._kept["account"].append(self.learner.account(state, g))
         if self.guards is not None:
-            self.guards.admit(g, hint)
-            g, hint, clipped = self.guards.clip(g, hint)
+            # A decision that somebody advises is no gradient, which guards would limit.
+            forecast = None if self.learner.takes_advice else hint
+            self.guards.admit(g, forecast)
+            g, forecast, clipped = self.guards.clip(g, forecast)
+            hint = hint if forecast is None else forecast
         learner = self.learner
         if self.factors is not None:
             learner = learner.reprice(float(self.factors[t - 1]))

@@ -199,7 +199,7 @@ class Agent(InStore, Controls):
     forecast : str or sequence of str, optional
         Further entries of a row, one per column: a forecast of the row that the decision after it meets, which is the next
         one (with ``lead`` and ``delay``, as many rounds later). They are the learner's hints; a row without them is decided
-        without. Default: rows have none.
+        without. For an :class:`~klazy.contrib.Advice` without a policy, they are that decision itself. Default: rows have none.
     limits : tuple, optional
         What the first decision must be between, as ``next_limits`` of :meth:`~klazy.Agent.observe`. Default: no limits.
 
@@ -535,7 +535,8 @@ class Agent(InStore, Controls):
             :attr:`fill`; a row that it drops changes nothing, and the round and its decision stay.
         hint : dict, pandas.Series, one-row frame or array_like, optional
             A forecast of the next round's row, for a learner that accepts hints, in place of one in the row (:attr:`forecast`).
-            A learner that sees gradients gets the gradient of the forecast at the decision that was played.
+            A learner that sees gradients gets the gradient of the forecast at the decision that was played. For an
+            :class:`~klazy.contrib.Advice` without a policy it is the decision advised for the next round, by name or in order.
         id : str or int, optional
             As in :meth:`update`: a round with a known id changes nothing.
         retry : bool, optional

@@ -50,7 +50,7 @@ class RowSpec:
     agent was tuned, as plain values. ``fill`` says what happens to a missing cell: it repeats the last row, counts as zero, or
     drops the row. ``per`` says how many units of a row are one of a decision. A
     decision acts ``lead`` rounds late, and a row comes ``delay`` rounds late. ``forecast`` names the entries of a row that
-    forecast the row which the decision after it meets.
+    forecast the row which the decision after it meets; for a learner that takes advice, those that advise that decision.
     """
 
     costs: Family | None = None
@@ -106,7 +106,8 @@ class RowSpec:
         if delay is not None:
             delay = _check_lag(delay, "delay", learner, family)
         if forecast is not None:
-            forecast = _check_forecast(forecast, learner, rows)
+            beside = decisions if learner.takes_advice else rows
+            forecast = _check_forecast(forecast, learner, rows, beside)
         return cls(
             family, rows, decisions, price, origin, fill, units, lead or 0, delay or 0, forecast
         )
@@ -248,6 +249,13 @@ class RowSpec:
             return [none if value is None else value for value in side]
         return side
 
+    def read_advice(self, hint: Any, dim: int) -> Array:
+        """Return a decision that somebody advises, in the order of the coordinates where it was given by name."""
+        named = _read_names(hint)
+        if named is not None and self.names is not None:
+            return self._order(named, self.names)
+        return vector(hint, "hint", dim)
+
     def scale(self, row: Array) -> Array:
         """Return a row in the units of a decision."""
         return row if self.per is None else row / np.array(self.per)
@@ -331,10 +339,13 @@ def _check_columns(
 
 
 def _check_forecast(
-    forecast: Any, learner: Learner[Any], columns: tuple[str, ...] | None
+    forecast: Any,
+    learner: Learner[Any],
+    columns: tuple[str, ...] | None,
+    told: tuple[str, ...] | None,
 ) -> tuple[str, ...]:
-    """Check the names of the columns with forecasts."""
-    if columns is None:
+    """Check the names of the columns with forecasts, or with decisions, of which there is one for each name in ``told``."""
+    if columns is None or told is None:
         raise InvalidInput(
             "forecast needs an agent with column names. Build the agent with columns=[...]."
         )
@@ -343,8 +354,8 @@ def _check_forecast(
             f"forecast needs a learner that takes hints, got {learner!r}. Leave forecast out."
         )
     names = [forecast] if isinstance(forecast, str) else [str(name) for name in forecast]
-    if len(names) != len(columns) or len({*names, *columns}) != 2 * len(columns):
-        wanted = f"forecast must name one more column for each of {list(columns)}"
+    if len(names) != len(told) or len({*names, *columns}) != len(told) + len(columns):
+        wanted = f"forecast must name one more column for each of {list(told)}"
         raise InvalidInput(f"{wanted}, got {names}. Use forecast=['demand_forecast'].")
     return tuple(names)
 

@@ -314,11 +314,19 @@ class AgentState:
                 f"The cost of the row at {x.tolist()} must be finite, got {hitting}. Check the row."
             )
         if hint is not None:
-            self._require_hints()
-            hint = self.spec.scale(self.spec.read(hint, d))
-            if self._takes_gradients:
-                hint = np.asarray(costs.gradient(hint, x), dtype=np.float64)
+            hint = self._read_hint(hint, x)
         return self._record(g, hint, id, self._note_next(limits, price, note), values, hitting)
+
+    def _read_hint(self, hint: Any, x: Array) -> Array:
+        """Return what the learner is told beside a row: an advised decision, or a forecast as it takes feedback."""
+        self._require_hints()
+        d = len(x)
+        if self.learner.takes_advice:
+            return self.spec.read_advice(hint, d)
+        row = self.spec.scale(self.spec.read(hint, d))
+        if self.spec.costs is None or not self._takes_gradients:
+            return row
+        return np.asarray(self.spec.costs.gradient(row, x), dtype=np.float64)
 
     def _note_next(self, limits: Any, price: Any, note: str) -> str:
         """Return the note of a round with the limits of the next decision and the price of its move, or reject them."""
@@ -367,7 +375,7 @@ class AgentState:
 
     def _record(self, g: Array, hint: Array | None, id: str, note: str, *row: Any) -> Record:
         if self.guards is not None:
-            self.guards.admit(g, hint)
+            self.guards.admit(g, None if self.learner.takes_advice else hint)
         if hint is None:
             return Record(records.ROUND, g, id, note, *row)
         return Record(records.HINTED, np.concatenate((g, hint)), id, note, *row)
@@ -520,7 +528,10 @@ class AgentState:
                 g = row
         is_clipped = False
         if self.guards is not None:
-            g, hint, is_clipped = self.guards.clip(g, hint)
+            # A decision that somebody advises is no gradient, which guards would limit.
+            forecast = None if self.learner.takes_advice else hint
+            g, forecast, is_clipped = self.guards.clip(g, forecast)
+            hint = hint if forecast is None else forecast
         return g, hint, is_clipped, hitting
 
     def _step(self, g: Array, hint: Array | None) -> Any:

@@ -94,7 +94,9 @@ class Observe(_Feedback):
     row: Row = Field(
         description="Its numbers by column name, or in the order of the columns; null where one is missing."
     )
-    hint: Row | None = Field(None, description="A forecast of the next round's row.")
+    hint: Row | None = Field(
+        None, description="A forecast of the next round's row, or the decision advised for it."
+    )
     next_limits: NextLimits = None
     next_move_cost: NextMoveCost = None
 
@@ -177,7 +179,7 @@ class Create(_Body):
     delay: Integer | None = Field(None, description="How many rounds late a row comes.")
     forecast: list[str] | None = Field(
         None,
-        description="The names of entries of a row that forecast the row which the next decision meets.",
+        description="The names of entries of a row that forecast the row which the next decision meets, or advise that one.",
     )
     engine: str = Field("auto", description="auto, compiled or step.")
     format: Integer | None = Field(None, description="Of a saved agent.")

@@ -45,6 +45,9 @@ GREEDY = "greedy"
 LAZY = "lazy"
 # It is given forecasts, and plays only where there are some.
 FORECASTING = "forecasts"
+# It is given somebody's decisions, likewise.
+ADVISED = "advice"
+TOLD = (FORECASTING, ADVISED)
 FIXED = "fixed"
 # The benchmarks of portfolios: equal parts, restored every round, and never.
 EQUAL = "1/N"
@@ -83,7 +86,7 @@ class Facts:
 
     ``gradients`` are those of some of the ``rounds`` to tune on, at the set's start. ``T`` counts all rounds. ``profiles`` are
     the numbers of rows of a day and a week, ``point`` is the best fixed decision. ``has_forecasts`` says whether rows come with
-    forecasts.
+    forecasts. Where they come with decisions that somebody advises, ``delta`` is how much more than these may be paid.
     """
 
     domain: ConvexSet
@@ -97,6 +100,7 @@ class Facts:
     point: Array | None = None
     profiles: Sequence[int] = ()
     has_forecasts: bool = False
+    delta: float | None = None
 
     @cached_property
     def sizes(self) -> Array:
@@ -147,6 +151,8 @@ class Facts:
                 rows for rows in self.profiles if self.has_seasons and rows > SEASON_LAGS
             ],
         }
+        if self.delta is not None:
+            found["delta"] = self.delta
         return found if self.start is None else found | {"start": self.start}
 
 
@@ -222,6 +228,17 @@ def choose_follower(facts: Facts) -> Axes | None:
 def choose_hinted(facts: Facts) -> Axes | None:
     """Let a learner without parameters play where there are forecasts."""
     return {} if facts.has_forecasts else None
+
+
+def choose_advice(facts: Facts) -> Axes | None:
+    """Let a learner without parameters play where somebody advises decisions."""
+    return None if facts.delta is None else {}
+
+
+def choose_mixture(facts: Facts) -> Axes | None:
+    """Let points between decisions and a learner play, too, where moves are charged by a norm."""
+    is_norm = facts.movement.degree == 1.0 and facts.movement.is_steady
+    return choose_advice(facts) if is_norm else None
 
 
 def choose_states(facts: Facts) -> Axes | None:
@@ -357,6 +374,21 @@ def make_hinted(
     )
 
 
+def make_advised(
+    domain: ConvexSet,
+    movement: Movement,
+    family: Family,
+    curved_family: Family | None,
+    long_periods: list[int],
+    delta: float,
+    start: Array | None = None,
+) -> Learner[Any]:
+    """Build points between advice and ``auto``."""
+    robust = make_auto(domain, movement, family, long_periods, start)
+    advice = contrib.Advice(domain, start=start)
+    return contrib.Interpolation(advice, robust, movement, delta, family=curved_family)
+
+
 def make_seasonal(
     domain: ConvexSet,
     movement: Movement,
@@ -431,6 +463,8 @@ CONTENDERS = (
     Contender(
         "auto with forecast", TUNES_ITSELF, make_hinted, choose_hinted, FORECASTING, REPLAY
     ),
+    Contender("advice", TUNED, contrib.Advice, choose_advice, ADVISED, REPLAY),
+    Contender("auto with advice", TUNES_ITSELF, make_advised, choose_mixture, ADVISED, REPLAY),
 )
 
 

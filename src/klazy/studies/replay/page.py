@@ -39,9 +39,9 @@ if TYPE_CHECKING:
 CONTENDER_COLOURS = (
     "#000000", "#9C755F", "#B6992D", "#E69F00", "#D55E00", "#59A14F", "#009E73",
     "#FF7F50", "#7B4B2A", "#B8860B", "#808000", "#3B7A57", "#4A5D23", "#8CBF26", "#C1272D",
-    "#56B4E9", "#0072B2", "#2A9DAF", "#CC79A7", "#6A3D9A", "#E7298A", "#7A0177",
+    "#56B4E9", "#0072B2", "#2A9DAF", "#CC79A7", "#6A3D9A", "#E7298A", "#7A0177", "#F46D9B", "#49006A",
 )  # fmt: skip
-CONTENDER_MARKERS = "oPXsDv^12+x|_Hp<>h*d34"
+CONTENDER_MARKERS = "oPXsDv^12+x|_Hp<>h*d3434"
 LOOKS: dict[str, dict[str, Any]] = defaultdict(lambda: {"color": "#A0522D", "marker": "."})
 _names = [contender.name for contender in CONTENDERS if contender.study in ("", REPLAY)]
 for _name, _colour, _marker in zip(_names, CONTENDER_COLOURS, CONTENDER_MARKERS, strict=True):

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import polars as pl
 
-from klazy.base.checks import InvalidInput, integer, one_of
+from klazy.base.checks import InvalidInput, integer, one_of, positive
 from klazy.base.files import write_durably
 from klazy.base.html import show_card
 from klazy.base.options import write_option
@@ -27,7 +27,16 @@ from klazy.live.rows import NEXT_ROW, THIS_ROW, check_zeros
 from klazy.movement import Movement
 from klazy.sets import ConvexSet
 from klazy.sets.limits import LimitedSet
-from klazy.studies.contenders import FIXED, FORECASTING, GREEDY, LAZY, SEASONAL_RULE, SIMPLE
+from klazy.studies.contenders import (
+    ADVISED,
+    FIXED,
+    FORECASTING,
+    GREEDY,
+    LAZY,
+    SEASONAL_RULE,
+    SIMPLE,
+    TOLD,
+)
 from klazy.studies.replay import page, scoring, wording
 from klazy.studies.replay.scoring import BASELINE, TUNED_ROWS, Best, Fold, Progress
 from klazy.studies.replay.setup import (
@@ -336,7 +345,8 @@ class Report(Tabular):
         return {
             "verdict": wording.judge(self),
             "laziness": wording.judge_laziness(self),
-            "forecasts": wording.judge_forecasts(self),
+            "forecasts": wording.judge_told(self, FORECASTING),
+            "advice": wording.judge_told(self, ADVISED),
             "best": self.best.name,
             **{f"best_{style}": self.best_of(style).name for style in self.styles},
             "savings": {name: saving._asdict() for name, saving in self.savings.items()},
@@ -398,7 +408,7 @@ class Report(Tabular):
         one_of(at, "at", ("split", "end"))
         player = score.began if at == "split" else score.player
         before = self.span[0] if at == "split" else self.span[1]
-        follows = score.kind == FORECASTING
+        follows = score.kind in TOLD
         last_row = None
         if self.source.fill == "forward":
             last_row = self.source.read_as_given(before - 1, before)[0]
@@ -442,7 +452,7 @@ class Report(Tabular):
         }
         if self.reference.name == BASELINE:
             origin["baseline"] = self.reference.cost
-        if self.source.forecasts is not None and score.kind == FORECASTING:
+        if self.source.forecasts is not None and score.kind in TOLD:
             origin["forecast_for"] = NEXT_ROW if self.source.forecasts.is_early else THIS_ROW
         if self.source.time is not None:
             steps = self.source.find_steps()
@@ -483,6 +493,8 @@ def replay(
     baseline: Any = None,
     forecast: Any = None,
     forecast_for: str = THIS_ROW,
+    advice: Any = None,
+    delta: float = 0.1,
     limits: Any = None,
     time: str | None = None,
     fill: str | None = None,
@@ -524,8 +536,15 @@ def replay(
         where the star stands for the name of a column; or a file or frame, whose rows go by their time stamps. Contenders that
         follow them then join. A row without a forecast is decided without.
     forecast_for : str, optional
-        The row that the forecast in a row is for: ``"this"``, its own row, before which it was known; or ``"next"``, the row
-        that the decision after it meets, which is the next one, or with ``lead`` and ``delay`` as many rows later.
+        The row that the forecast, or the advice, in a row is for: ``"this"``, its own row, before which it was known; or
+        ``"next"``, the row that the decision after it meets, which is the next one, or with ``lead`` and ``delay`` as many rows
+        later.
+    advice : str, path, frame or list of str, optional
+        Decisions that a model or a person advises, in the place of forecasts: the columns of ``data`` that hold them, one for
+        each column, or ``"*_advice"``; or a file or frame. Then these join as they are, and
+        :class:`~klazy.contrib.Interpolation` between them and ``auto``.
+    delta : float, optional
+        How much more than the advice points between it and ``auto`` may cost, as a share. Default: 0.1.
     limits : path, frame or tuple, optional
         Limits of the decision in each round of the second part: caps, quotas, outages. A file or frame has columns such as
         ``eu_lower`` and ``eu_upper``, in units of decisions; its rows go by their time stamps, or by their order, and an empty
@@ -572,9 +591,14 @@ def replay(
     if folds:
         integer(folds, "folds", "Leave it out for a single split.", least=2)
     has_rule = is_autoscaler(baseline)
-    source = _open(
-        data, time, fill, costs, None if has_rule else baseline, forecast, forecast_for
-    )
+    told = (forecast, None)
+    if advice is not None:
+        if forecast is not None or states is not None:
+            other = "forecast" if states is None else "states"
+            names = f"{write_option('advice')} and {write_option(other)}"
+            raise InvalidInput(f"{names} do not go together. Leave one of them out.")
+        told = (advice, positive(delta, write_option("delta")))
+    source = _open(data, time, fill, costs, None if has_rule else baseline, told, forecast_for)
     weights = np.atleast_1d(move_cost).astype(float).tolist()
     if states is not None:
         movement = read_states(states, source, domain, costs, movement)
@@ -648,20 +672,23 @@ def _open(
     fill: str | None,
     costs: Any,
     baseline: Any,
-    forecast: Any,
+    told: tuple[Any, float | None],
     forecast_for: str,
 ) -> Source:
-    """Open the trace, with the baseline's decisions and the forecasts."""
-    positive = getattr(costs, "positive", costs == "log-wealth")
+    """Open the trace, with the baseline's decisions and the forecasts; with a delta these are decisions, too."""
+    forecast, delta = told
+    is_positive = getattr(costs, "positive", costs == "log-wealth")
     names = None
     if isinstance(baseline, list | tuple) and all(isinstance(name, str) for name in baseline):
         names = list(baseline)
-    told = list_forecast_columns(forecast) or []
-    without = [*(names or ()), *told]
-    role = "forecast" if told and not names else "baseline"
-    source = Source(data, time, fill, positive=positive, without=without, role=role)
+    beside = list_forecast_columns(forecast) or []
+    without = [*(names or ()), *beside]
+    role = "baseline"
+    if beside and not names:
+        role = "forecast" if delta is None else "advice"
+    source = Source(data, time, fill, positive=is_positive, without=without, role=role)
     if forecast is not None:
-        source.forecasts = open_forecasts(source, data, forecast, forecast_for, time)
+        source.forecasts = open_forecasts(source, data, forecast, forecast_for, time, delta)
     if baseline is None:
         return source
     decisions = (

@@ -33,10 +33,10 @@ from klazy.live.agent import Agent
 from klazy.live.rows import NEXT_ROW, THIS_ROW
 from klazy.sets.limits import LimitedSet
 from klazy.studies.contenders import (
-    FORECASTING,
     GRADIENT_SAMPLE,
     REPLAY,
     SEASONAL_RULE,
+    TOLD,
     YOURS,
     Counts,
     Facts,
@@ -45,7 +45,7 @@ from klazy.studies.contenders import (
     remove_shared,
 )
 from klazy.studies.replay.setup import Setup
-from klazy.studies.replay.source import DAY_SECONDS, WEEK_SECONDS, Read, Source
+from klazy.studies.replay.source import DAY_SECONDS, WEEK_SECONDS, Forecasts, Read, Source
 from klazy.studies.tuning import Score, Tunable, Tuned, score, tune
 from klazy.theory.diagnosis import diagnose
 
@@ -164,7 +164,7 @@ class LearnerPlayer:
         assert self.hints is not None
         told = self.hints.read_on(len(rows))
         is_told: Any = ~np.isnan(told).any(axis=1)
-        if self.learner.takes_gradients:
+        if self.learner.takes_gradients and not self.learner.takes_advice:
             told = self.setup.family.gradient(told, np.zeros_like(told))
         edges = [0, *(np.flatnonzero(np.diff(is_told)) + 1).tolist(), len(rows)]
         return np.vstack(
@@ -335,7 +335,7 @@ def warn_of_numpy(source: Source, setup: Setup) -> None:
     descent = GD(setup.domain, 1.0)
     missing = find_missing_part(descent, setup.family.costs(source.read(0, 1)), setup.movement)
     if missing is None and source.forecasts is not None and source.T > HINTED_ROWS:
-        missing = "a learner with forecasts"
+        missing = f"a learner with {source.forecasts.role}"
     if missing is None or source.T < LONG_ROWS:
         return
     warnings.warn(
@@ -353,11 +353,13 @@ def list_tunables(
     T: int,
     seconds: Array | None = None,
     hints: Hints | None = None,
+    delta: float | None = None,
 ) -> list[Tunable]:
     """List the contenders of a game with the values to try.
 
     ``tuned`` are the rows they are tuned on, ``before`` all rows before the split in pieces, T the number of all rows.
-    ``seconds`` are the times of the rows in ``tuned``, where they have dates, ``hints`` the forecasts that come with them.
+    ``seconds`` are the times of the rows in ``tuned``, where they have dates, ``hints`` the forecasts that come with them,
+    or the decisions if ``delta`` says how much more than these may be paid.
     """
     n = len(tuned)
     sample = tuned[:: max(1, n // GRADIENT_SAMPLE)]
@@ -372,7 +374,8 @@ def list_tunables(
         start=setup.start,
         point=_find_fixed(setup, before),
         profiles=find_profiles(seconds, setup.rule_family.width(setup.domain.dim)),
-        has_forecasts=hints is not None,
+        has_forecasts=hints is not None and delta is None,
+        delta=delta,
     )
     found = []
     has_states = isinstance(setup.movement, FiniteMetric)
@@ -380,7 +383,7 @@ def list_tunables(
         axes = contender.axes(facts)
         # A distribution over states is no decision.
         if axes is not None and (contender.is_pure or not has_states):
-            told = hints if contender.style == FORECASTING else None
+            told = hints if contender.style in TOLD else None
             make = partial(LearnerPlayer, contender.bind(facts), setup, told)
             found.append(Tunable(contender.name, contender.style, make, axes))
     return found
@@ -493,12 +496,14 @@ def score_split(
     """Tune all contenders on the rows before ``first``, and score them on those up to ``last``."""
     rows, seconds = read_tuned(source, first)
     hints = None if source.forecasts is None else Hints(source, first - len(rows), 1 + setup.lag)
-    tunables = list_tunables(setup, rows, source.read_pieces(0, first), source.T, seconds, hints)
+    pieces = source.read_pieces(0, first)
+    delta = None if source.forecasts is None else source.forecasts.delta
+    tunables = list_tunables(setup, rows, pieces, source.T, seconds, hints, delta)
     tuned: list[Tuned] = []
     for done, tunable in enumerate(tunables, start=1):
         try:
             # Runs side by side know neither a lag nor hints.
-            is_plain = not setup.lag and tunable.kind != FORECASTING
+            is_plain = not setup.lag and tunable.kind not in TOLD
             measure = partial(measure_learners, setup=setup, rows=rows) if is_plain else None
             found = tune(tunable, rows, setup.charge, measure)
         # A learner of another package may raise anything.
@@ -640,7 +645,7 @@ def find_hindsight_optimum(source: Source, setup: Setup, first: int, last: int) 
 
 
 def list_misplaced(source: Source, setup: Setup) -> list[str]:
-    """Say so if forecasts fit other rows clearly better than those that they are used for."""
+    """Say so if forecasts or decisions fit other rows clearly better than those that they are used for."""
     forecasts = source.forecasts
     assert forecasts is not None
     own = 1 + setup.lag if forecasts.is_early else 0
@@ -651,11 +656,9 @@ def list_misplaced(source: Source, setup: Setup) -> list[str]:
     is_known: Any = ~np.isnan(told).any(axis=1)
     if is_known.sum() < STRETCHES:
         return []
-    # Columns count alike, whatever their units; one that never changes cannot tell rows apart.
-    scale = np.abs(np.diff(source.read_as_given(first, last), axis=0)).mean(axis=0)
-    weight = np.divide(1.0, scale, where=scale > 0.0, out=np.zeros_like(scale))
-    misses = [np.abs(told - source.read_as_given(first + k, last + k)) @ weight for k in places]
-    parts = np.array_split(np.array(misses)[:, is_known], STRETCHES, axis=1)
+    measure = _measure_errors if forecasts.delta is None else _measure_excess
+    misses = measure(source, setup, told, [first + k for k in places])
+    parts = np.array_split(misses[:, is_known], STRETCHES, axis=1)
     errors = np.column_stack([part.mean(axis=1) for part in parts])
     total = errors.sum(axis=1)
     best = int(total.argmin())
@@ -663,13 +666,34 @@ def list_misplaced(source: Source, setup: Setup) -> list[str]:
     is_clear = (errors[best] < errors[at]).mean() >= BETTER_STRETCHES
     if not is_clear or total[best] >= BETTER_ERROR * total[at]:
         return []
-    return [
-        describe_misplaced(places[best], own, float(total[best] / total[at]), forecasts.is_early)
-    ]
+    return [describe_misplaced(places[best], own, float(total[best] / total[at]), forecasts)]
 
 
-def describe_misplaced(place: int, own: int, share: float, is_early: bool) -> str:
-    """Write which row forecasts fit better than the one they are used for, and what to do."""
+def _measure_errors(source: Source, setup: Setup, told: Array, starts: list[int]) -> Array:
+    """Measure by how much forecasts miss rows, for each row at which they may start, of shape (places, rows)."""
+    first = max(starts)
+    # Columns count alike, whatever their units; one that never changes cannot tell rows apart.
+    changes = np.diff(source.read_as_given(first, first + len(told)), axis=0)
+    scale = np.abs(changes).mean(axis=0)
+    weight = np.divide(1.0, scale, where=scale > 0.0, out=np.zeros_like(scale))
+    return np.array(
+        [np.abs(told - source.read_as_given(at, at + len(told))) @ weight for at in starts]
+    )
+
+
+def _measure_excess(source: Source, setup: Setup, told: Array, starts: list[int]) -> Array:
+    """Measure what decisions cost in rows beyond the best decision of each row, likewise."""
+    found = []
+    for at in starts:
+        rows = source.read(at, at + len(told))
+        least = setup.family.lowest(setup.domain, setup.family.moments(rows))
+        found.append(setup.family.value(rows, told) - setup.family.value(rows, least))
+    return np.array(found)
+
+
+def describe_misplaced(place: int, own: int, share: float, forecasts: Forecasts) -> str:
+    """Write which row forecasts or decisions fit better than the one they are used for, and what to do."""
+    is_early = forecasts.is_early
     flag = write_option("forecast_for", THIS_ROW if is_early else NEXT_ROW)
     rows = abs(place - own)
     way = "down" if place > own else "up"
@@ -680,10 +704,10 @@ def describe_misplaced(place: int, own: int, share: float, is_early: bool) -> st
         remedy = f"If each is in its own row, write {flag}"
     elif place < own:
         remedy += ", unless they only repeat what was"
-    fits = f"The forecasts in a row fit {_name_row(place)} better than {_name_row(own)}"
-    return (
-        f"{fits}, for which they are used: their error is {1.0 - share:.0%} less there. {remedy}."
-    )
+    noun = "forecasts" if forecasts.delta is None else "advised decisions"
+    gain = "their error is" if forecasts.delta is None else "beyond the best they cost"
+    fits = f"The {noun} in a row fit {_name_row(place)} better than {_name_row(own)}"
+    return f"{fits}, for which they are used: {gain} {1.0 - share:.0%} less there. {remedy}."
 
 
 def _name_row(place: int) -> str:

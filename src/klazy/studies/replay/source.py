@@ -226,7 +226,7 @@ def read_stamps(cells: pl.Series) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 class Forecasts(NamedTuple):
-    """Forecasts of a trace's rows.
+    """Forecasts of a trace's rows, or decisions that somebody advises for them.
 
     Parameters
     ----------
@@ -236,11 +236,19 @@ class Forecasts(NamedTuple):
         Its rows, as many as the trace has, in units of the data; NaN where there is none.
     is_early : bool
         Whether each is in the row after which it is used, and not in its own.
+    delta : float, optional
+        For decisions, how much more than these may be paid. Default: None, for forecasts.
     """
 
     names: list[str]
     values: Array
     is_early: bool
+    delta: float | None = None
+
+    @property
+    def role(self) -> str:
+        """The name of the option that they came with."""
+        return "forecast" if self.delta is None else "advice"
 
     def read(self, first: int, last: int, ahead: int) -> Array:
         """Read the forecasts that are used after some rows; NaN where there is none.
@@ -500,7 +508,7 @@ class Source:
         return self.read_as_given(0, self.T)
 
     def read_hints(self, first: int, last: int, ahead: int) -> Array:
-        """Read the forecasts that are used after some rows, in units of decisions; NaN where there is none.
+        """Read the forecasts or decisions that are used after some rows, in units of decisions; NaN where there is none.
 
         Parameters
         ----------
@@ -518,7 +526,8 @@ class Source:
         """
         assert self.forecasts is not None
         told = self.forecasts.read(first, last, ahead)
-        return told if self.per is None else told / self.per
+        is_row = self.forecasts.delta is None
+        return told / self.per if is_row and self.per is not None else told
 
     def read_pieces(self, first: int, last: int) -> Iterator[Array]:
         """Read rows some at a time.
@@ -629,31 +638,39 @@ def _fits(name: str, pattern: str) -> bool:
 
 
 def open_forecasts(
-    source: Source, data: Any, forecast: Any, row: str, time: str | None
+    source: Source,
+    data: Any,
+    forecast: Any,
+    row: str,
+    time: str | None,
+    delta: float | None = None,
 ) -> Forecasts:
-    """Open the forecasts of a trace: columns of its data, or a file or frame with the same columns.
+    """Open the forecasts of a trace, or decisions for it: columns of its data, or a file or frame with the same columns.
 
-    Forecasts of another file are those of the same time stamps, or of the same rows where there are none.
+    Those of another file are those of the same time stamps, or of the same rows where there are none. With ``delta`` they are
+    decisions.
     """
+    role = "forecast" if delta is None else "advice"
     is_early = one_of(row, write_option("forecast_for"), (THIS_ROW, NEXT_ROW)) == NEXT_ROW
     names = list_forecast_columns(forecast)
     if names is not None:
         if STAR in "".join(names):
             names = [names[0].replace(STAR, column) for column in source.columns]
         if len(names) != source.dim:
-            flag = write_option("forecast")
+            flag = write_option(role)
             raise InvalidInput(
                 f"{flag} must name a column for each of {source.columns}, got {names}."
             )
-        values = Source(data, time, only=names, has_gaps=True, role="forecast").read_all()
-        return Forecasts(names, values if source.kept is None else values[source.kept], is_early)
+        values = Source(data, time, only=names, has_gaps=True, role=role).read_all()
+        kept = values if source.kept is None else values[source.kept]
+        return Forecasts(names, kept, is_early, delta)
     own = Source(forecast, time, has_gaps=True)
     if set(own.columns) != set(source.columns):
-        flag = write_option("forecast")
+        flag = write_option(role)
         raise InvalidInput(f"{flag} must have the columns {source.columns}, got {own.columns}.")
     values = own.read_all()[:, [own.columns.index(column) for column in source.columns]]
-    names = [f"{column}_forecast" for column in source.columns]
-    return Forecasts(names, _align(values, own, source, "forecast"), is_early)
+    names = [f"{column}_{role}" for column in source.columns]
+    return Forecasts(names, _align(values, own, source, role), is_early, delta)
 
 
 def open_limits(source: Source, limits: Any, time: str | None) -> tuple[Array, Array]:

@@ -8,7 +8,17 @@ import numpy as np
 
 from klazy.base.amounts import DIGITS, format_amount, format_column, format_interval, format_share
 from klazy.families import LogWealth, Rewards
-from klazy.studies.contenders import EQUAL, FIXED, FORECASTING, GREEDY, HELD, LAZY, SIMPLE, YOURS
+from klazy.studies.contenders import (
+    ADVISED,
+    EQUAL,
+    FIXED,
+    FORECASTING,
+    GREEDY,
+    HELD,
+    LAZY,
+    SIMPLE,
+    YOURS,
+)
 from klazy.studies.replay.scoring import BASELINE, OPTIMUM
 from klazy.studies.tuning import Score
 
@@ -25,8 +35,8 @@ ALIKE = 0.5
 STEADY = 0.01
 # Of a larger logarithm there is no number.
 MOST_LOG = 700.0
-# How contenders decide that are given no forecasts.
-WITHOUT_FORECASTS = (SIMPLE, GREEDY, LAZY, YOURS)
+# How contenders decide that are given neither forecasts nor advice.
+UNTOLD = (SIMPLE, GREEDY, LAZY, YOURS)
 # The end of a sentence about a difference that the data do not decide.
 UNCERTAIN = "which is within the margin of error"
 # The headings of the columns with costs.
@@ -52,14 +62,12 @@ def judge_laziness(found: "Report") -> str:
     )
 
 
-def judge_forecasts(found: "Report") -> str | None:
-    """Return ``"help"`` if the best with forecasts paid less than the best without, ``"perhaps"`` if within chance, else
-    ``"do not help"``; None without forecasts."""
-    if found.source.forecasts is None:
+def judge_told(found: "Report", style: str) -> str | None:
+    """Return ``"help"`` if the best with forecasts, or with advice, paid less than the best without, ``"perhaps"`` if within
+    chance, else ``"do not help"``; None without them."""
+    if not any(score.kind == style for score in found.scores):
         return None
-    return _judge_gain(
-        found.best_of(FORECASTING), found.best_of(*WITHOUT_FORECASTS), "help", "do not help"
-    )
+    return _judge_gain(found.best_of(style), found.best_of(*UNTOLD), "help", "do not help")
 
 
 def _judge_gain(one: Score, other: Score, yes: str, no: str) -> str:
@@ -71,7 +79,11 @@ def _judge_gain(one: Score, other: Score, yes: str, no: str) -> str:
 
 def answer(found: "Report") -> list[str]:
     """Write what would have been saved and with whom, what laziness did, and what the best possible was."""
-    told = [] if found.source.forecasts is None else [_describe_forecasts(found)]
+    told = [
+        _describe_told(found, style, verdict)
+        for style in (FORECASTING, ADVISED)
+        if (verdict := judge_told(found, style)) is not None
+    ]
     wealth = [_describe_wealth(found)] if isinstance(found.setup.family, LogWealth) else []
     return [
         _describe_savings(found),
@@ -198,18 +210,18 @@ def _describe_laziness(found: "Report") -> str:
     return text
 
 
-def _describe_forecasts(found: "Report") -> str:
-    told = found.best_of(FORECASTING)
-    paid = (
-        f"{_format(found, told.cost)}, {_compare(found, told, found.best_of(*WITHOUT_FORECASTS))}"
-    )
-    said = f"{format_contender(told)} paid {paid}"
-    verdict = judge_forecasts(found)
-    if verdict == "help":
-        return f"Your forecasts help: {said}, the best without them."
+def _describe_told(found: "Report", style: str, verdict: str) -> str:
+    told = found.best_of(style)
+    untold = found.best_of(*UNTOLD)
+    paid = f"{_format(found, told.cost)}, {_compare(found, told, untold)}"
+    those = "them" if style == FORECASTING else "it"
+    said = f"{format_contender(told)} paid {paid}, the best without {those}"
     if verdict == "perhaps":
-        return f"Your forecasts may help: {said}, the best without them, {UNCERTAIN}."
-    return f"Your forecasts do not help here: {said}, the best without them."
+        return f"Your {style} may help: {said}, {UNCERTAIN}."
+    helps, does_not = (
+        ("help", "do not help") if style == FORECASTING else ("helps", "does not help")
+    )
+    return f"Your {style} {helps if verdict == 'help' else f'{does_not} here'}: {said}."
 
 
 def _describe_optimum(found: "Report") -> str:
