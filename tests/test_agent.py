@@ -274,6 +274,7 @@ ROUNDED_BY_THE_CPU |= {
     "Bandit 1",
     "Bandit 2",
     "Budgeted",
+    "Interpolation",
     "OptimisticHedge",
     "StronglyAdaptive",
     "SteadyAdaptive",

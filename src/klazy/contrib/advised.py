@@ -201,7 +201,7 @@ class AdaptiveSwitching(_Advised):
     1560
     4660
     >>> [round(ratio, 2) for ratio in player.ratios]
-    [2.17, 31.87]
+    [2.17, 35.51]
     """
 
     growth: float | None
