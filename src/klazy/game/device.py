@@ -246,8 +246,12 @@ def _list_runs(grid: Grid, some: np.ndarray) -> Iterator[tuple[_Launch, np.ndarr
 
 def _list_ensembles(grid: Grid, some: np.ndarray) -> Iterator[tuple[_Launch, np.ndarray]]:
     """Yield the launches of learners that are made of others, and the learners of each."""
-    from klazy.kernels.cuda import count_box_bytes
-    from klazy.kernels.cuda_ensemble import count_shared_room, count_threads, ensemble_kernel
+    from klazy.kernels.cuda_ensemble import (
+        count_box_bytes,
+        count_shared_room,
+        count_threads,
+        ensemble_kernel,
+    )
 
     alike: dict[Any, list[tuple[int, Array]]] = {}
     weights = grid.movement.weights(int(grid.marks[-1]))
@@ -258,12 +262,16 @@ def _list_ensembles(grid: Grid, some: np.ndarray) -> Iterator[tuple[_Launch, np.
         layout = LeaderLayout(learner, threads) if leads else EnsembleLayout(learner, threads)
         state = learner.init()
         image = layout.pack(state)
-        known = state.regression.size + state.season.size if leads else 0
-        sizes = (image.size, known, layout.is_long)
+        known = layout.share(state).size if leads else 0
+        regression = state.regression.size if leads else 0
+        sizes = (image.size, known, regression, layout.is_long)
         kind = (learner.domain.code, layout.rules, learner.domain.dim, threads, leads, *sizes)
         alike.setdefault(kind, []).append((int(i), image))
-    for (code, rules, d, threads, leads, size, known, is_long), members in alike.items():
-        kernel = ensemble_kernel(code, rules, d, threads, leads, weights.size > 1, is_long)
+    for kind, members in alike.items():
+        code, rules, d, threads, leads, size, known, regression, is_long = kind
+        box, is_near = count_box_bytes(d, threads, regression)
+        form = (leads, weights.size > 1, is_long, is_near)
+        kernel = ensemble_kernel(code, rules, d, threads, *form)
         numbers = {"d": d, "move": grid.movement.code, "size": size, "known": known}
         shared = {
             "weights": weights,
@@ -271,7 +279,6 @@ def _list_ensembles(grid: Grid, some: np.ndarray) -> Iterator[tuple[_Launch, np.
             "memory": np.stack([image for _, image in members]),
             "marks": grid.marks,
         }
-        box = count_box_bytes(d, threads)
         launch = _Launch(kernel, numbers, shared, threads, 1, box, count_shared_room(known))
         yield launch, np.array([i for i, _ in members])
 

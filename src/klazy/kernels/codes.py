@@ -121,10 +121,13 @@ MARK = 4
 CAUTION = 5
 REACH = 6  # the price of crossing the set
 GUARDED = 7  # whether there is a guard
-SHARED = 8  # the place of what all experts share, counted from here: a regression, then a season
+SHARED = (
+    8  # the place of what all experts share, counted from here: a regression, plans, a season
+)
 SEASON = 9  # the place of the season, counted from there
 RING = 10  # rounds in the season's ring
-MIXED = 11
+PLANS = 11  # the place of the plans, counted from what is shared
+MIXED = 12
 
 # the boards
 BEHIND = 0
@@ -156,6 +159,13 @@ SEASON_KEEPS = (
 )
 SEASON_EQUAL = 1e-9  # correlations that differ by less are equal
 SEASON_PARTS = 4  # Parts of a period, or of SEASON_ROWS of it: the far end of a plan is made anew after each.
+
+# a plan for the rounds of a part: these numbers, then for each of its rounds what it and all later ones are worth
+PART_END = 0  # the last round of the part
+PART_PERIODS = 1  # past periods that were averaged
+PART_RISE = 2
+PART_FALL = 3
+PART_HEAD = 4
 
 # the vector of a regression: these numbers, then the arrays that klazy.learners.autoregressive lists
 REGRESSION_SEEN = 0  # rounds

@@ -110,6 +110,9 @@ if SIMULATED:
             out[i] = _exchange(v[i])[place]
         return _exchange(more)[place]
 
+    def near(array, at):
+        return array
+
     def own_place():
         thread: Any = threading.current_thread()
         return thread.threadIdx.x
@@ -123,6 +126,7 @@ if SIMULATED:
         gather,
         gather_with,
         broadcast,
+        near,
         own_place,
     ):
         _part.is_bound = True  # pyright: ignore[reportFunctionMemberAccess]
@@ -248,6 +252,10 @@ else:
         cuda.syncthreads()
         return more
 
+    def near(array, at):
+        """Return memory that the threads of a block share, from the place ``at`` on; the simulator has only the ``array``."""
+        return pointer(box(), at)
+
     def own_place():
         return cuda.threadIdx.x
 
@@ -268,9 +276,9 @@ THREAD = Lane(1, _THREAD_WORDS, paste)
 BLOCK = Lane(0, _THREAD_WORDS | {part.__name__: part for part in _FOLDS}, paste)
 
 
-def count_box_bytes(d: int, threads: int) -> int:
-    """Return the bytes that a block of threads shares to fold vectors of this dimension."""
-    return 8 * max(d + 1, SURVEYED) * max(threads // WARP, 1)
+def count_box(d: int, threads: int) -> int:
+    """Return how many numbers a block of threads shares to fold vectors of this dimension."""
+    return max(d + 1, SURVEYED) * max(threads // WARP, 1)
 
 
 def compile_cuda(

@@ -3,6 +3,7 @@
 All that is not an expert's, such as the ensemble's point and its rate, every thread knows for itself, and finds the same.
 """
 
+import math
 from typing import Any
 
 import numpy as np
@@ -17,8 +18,10 @@ from klazy.kernels.cuda import (
     WARP,
     broadcast,
     compile_cuda,
+    count_box,
     largest,
     local,
+    near,
     own_place,
     pointer,
     smallest,
@@ -31,7 +34,9 @@ from klazy.kernels.rules import RULES
 from klazy.kernels.slots import LEADS, THREADS, VECTOR, D, distance
 
 TILE_ROUNDS = 64  # rounds in shared memory
+SHARED_BYTES = 48 * 1024  # that a block may share without asking
 MOST_EXPERTS = 512  # threads of a block
+MOST_COLUMNS = 16  # of threads that share a table: more than a regression has features
 # Registers of a thread where a block has several warps: with fewer blocks at once all would wait for each other.
 REGISTERS = 96
 
@@ -42,6 +47,8 @@ LEAD_ROOM = 0  # Numbers of what a leader knows.
 WORK_ROOM = 0
 TILE_ROOM = 0
 IS_WEIGHTED = False
+BOX_ROOM = 0  # Numbers that threads share to fold vectors.
+IS_NEAR = False  # Whether they also share a regression.
 
 
 def play_ensembles(
@@ -88,6 +95,15 @@ def play_ensembles(
     known = pointer(shared, number * count_shared_room(known_size))
     for i in range(thread, known_size, threads):
         known[i] = image[size - known_size + i]
+    plans = known
+    season = known
+    if LEADS:
+        plans = pointer(known, int(lead[codes.PLANS]))
+        season = pointer(known, int(lead[codes.SEASON]))
+        if IS_NEAR:
+            known = near(known, BOX_ROOM)
+            for i in range(thread, int(lead[codes.PLANS]), threads):
+                known[i] = image[size - known_size + i]
     price_p = pointer(prices, 0)
     rounds = marks[marks.size - 1]
     sequence = pointer(data, which[number] * rounds * d)
@@ -113,7 +129,9 @@ def play_ensembles(
                 if IS_WEIGHTED:
                     weight = weights[row + j]
                 paid += weight * pending
-                play_on(q, 1, length, lead, known, X, g, d, head, program, work, False)
+                play_on(
+                    q, 1, length, lead, known, plans, season, X, g, d, head, program, work, False
+                )
                 for i in range(d):
                     step[i] = X[i] - step[i]
                 pending = distance(step, d, move, price_p)
@@ -164,6 +182,14 @@ def diameter_of_threads(blocks, count, length, d, move, prices, delta):
     return largest(widest)
 
 
+def count_box_bytes(d: int, threads: int, regression: int) -> tuple[int, bool]:
+    """Return the bytes that a block shares beside its rows, and whether a regression of this size is among them."""
+    room = d if d <= codes.UNROLLED_DIM else LARGEST_DIM
+    box = 8 * count_box(room, threads)
+    is_near = box + 8 * (regression + TILE_ROUNDS * room) <= SHARED_BYTES
+    return (box + 8 * regression if is_near else box), is_near
+
+
 def count_shared_room(size: int) -> int:
     """Return the numbers that a block needs for what its experts share: itself, and one for each lag of a season."""
     return size + codes.SEASON_PLACES if size else 0
@@ -183,10 +209,11 @@ def ensemble_kernel(
     leads: bool,
     weighted: bool,
     is_long: bool,
+    is_near: bool,
 ) -> Any:
     """Make the kernel of ensembles with experts of these rules on one set; see :func:`play_ensembles` for its arguments.
 
-    ``is_long`` is as for kernels of the processor.
+    ``is_long`` is as for kernels of the processor, ``is_near`` says whether a regression is in the memory that a block shares.
     """
     known = list(RULES.values())
     width = max(known[rule].width for rule in rules)
@@ -196,6 +223,7 @@ def ensemble_kernel(
     chosen |= {
         "WARPS": warps,
         "THREADS": threads,
+        "COLUMNS": math.gcd(threads, MOST_COLUMNS),
         "ROOM": room,
         "WIDTH": 1,
         "OWN_WIDTH": width,
@@ -205,6 +233,8 @@ def ensemble_kernel(
         "WORK_ROOM": WORK * room,
         "TILE_ROOM": TILE_ROUNDS * room,
         "IS_WEIGHTED": weighted,
+        "BOX_ROOM": count_box(d or LARGEST_DIM, threads),
+        "IS_NEAR": is_near,
         "IS_LINEAR": True,
         **choose_scratch(room),
         **choose_family(codes.LINEAR if leads else None, THREAD),
@@ -214,5 +244,5 @@ def ensemble_kernel(
         **choose_forecasts(set_code, rules, room, 1, is_long),
     }
     registers = REGISTERS if warps > 1 else None
-    key = (set_code, d, warps, int(leads), int(weighted), int(is_long), *rules)
+    key = (set_code, d, warps, int(leads), int(weighted), int(is_long), int(is_near), *rules)
     return compile_cuda(play_ensembles, BLOCK, key, registers=registers, **chosen)

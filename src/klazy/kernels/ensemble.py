@@ -254,7 +254,7 @@ def choose_leader(blocks, count, length, lead, known, g, d, program, noise, at, 
     scores = board(lead, codes.SCORE, count, d)
     forgets = board(lead, codes.FORGETS, count, d)
     is_open = True
-    if AUTOREGRESSIVE >= 0 and lead[codes.SEASON] > 0.0:
+    if AUTOREGRESSIVE >= 0 and lead[codes.PLANS] > 0.0:
         is_open = has_evidence(known, d)
     low = spread(np.inf)
     high = spread(-np.inf)
@@ -323,9 +323,12 @@ def wait_out(q):
     store(q, codes.T, spread(peek(q, codes.T) + 1.0))
 
 
-def play_on(blocks, count, length, lead, known, X, g, d, head, program, work, noted):
+def play_on(
+    blocks, count, length, lead, known, plans, season, X, g, d, head, program, work, noted
+):
     """Learn from a round, let every expert take its step, and find the next point ``X``.
 
+    A leader's experts share a regression, ``known``, and their plans and their season.
     An ensemble plays the average of its experts. A leader follows one of them, unless its guard plays the average. Returns the
     spread of the losses, and the factor by which the weights are still to be multiplied.
     """
@@ -377,11 +380,9 @@ def play_on(blocks, count, length, lead, known, X, g, d, head, program, work, no
     hint = zero
     outlook = pointer(work, (3 + codes.MOMENTS + codes.MOVE_ROOM + codes.MOMENTS) * d)
     v = pointer(outlook, codes.MOMENTS * d)
-    season = known
     if SEASONAL >= 0:
-        season = pointer(known, int(lead[codes.SEASON]))
         observe_season(season, rows, received, v, d)
-    if AUTOREGRESSIVE >= 0 and lead[codes.SEASON] > 0.0:  # It has a regression.
+    if AUTOREGRESSIVE >= 0 and lead[codes.PLANS] > 0.0:  # It has a regression.
         observe_regression(known, received, d)
     if PLANNING >= 0:
         period = 0
@@ -410,7 +411,7 @@ def play_on(blocks, count, length, lead, known, X, g, d, head, program, work, no
                 store(board(lead, codes.BEHIND, count, d), block, spread(0.0))
                 store(board(lead, codes.SQUARES, count, d), block, spread(0.0))
             if moves:
-                look_ahead(q, given, season, rows, outlook, v, d)
+                look_ahead(q, given, season, plans, rows, outlook, v, d)
         if moves:
             advance(q, received, hint, y, u, p, d, square, norm, move, weight, prices)
         else:
@@ -447,7 +448,7 @@ def play_on(blocks, count, length, lead, known, X, g, d, head, program, work, no
 
 
 def open_memory(memory, d):
-    """Return how many blocks there are, how long each is, and where head, lead, known, blocks and program begin.
+    """Return how many blocks there are, how long each is, and where the other arguments of ``play_on`` begin.
 
     What a leader knows, its lead, is between the head and the blocks; what it shares with its experts is at the end. An
     ensemble has neither.
@@ -457,11 +458,16 @@ def open_memory(memory, d):
     head = pointer(memory, 0)
     lead = pointer(memory, first_block(d))
     known = lead
+    plans = lead
+    season = lead
     blocks = lead
     if LEADS:
         known = pointer(lead, int(lead[codes.SHARED]))
+        plans = pointer(known, int(lead[codes.PLANS]))
+        season = pointer(known, int(lead[codes.SEASON]))
         blocks = board(lead, codes.BOARDS, count, d)
-    return count, length, head, lead, known, blocks, pointer(blocks, count * length)
+    program = pointer(blocks, count * length)
+    return count, length, head, lead, known, plans, season, blocks, program
 
 
 def find_spread(count):
@@ -527,7 +533,7 @@ def play_ensemble(
     """Play T rounds of the ensemble or leader in ``memory``; returns 0, or the first round whose cost is not finite."""
     rounds = data.shape[0]
     d = D if D > 0 else data.shape[1]
-    count, length, head, lead, known, blocks, program = open_memory(memory, d)
+    count, length, head, lead, known, plans, season, blocks, program = open_memory(memory, d)
     price_p = pointer(prices, 0)
     costs = pointer(cost_p, 0)
     if D > 0:
@@ -587,8 +593,8 @@ def play_ensemble(
             )
         noted = logging or row == rounds - 1
         r, factor = play_on(
-            blocks, count, length, lead, known, X, received, d, head, program, work, noted
-        )
+            blocks, count, length, lead, known, plans, season, X, received, d, head, program, work, noted
+        )  # fmt: skip
         if logging and log.shape[1] > find_spread(count):
             line[find_spread(count)] = r
         for i in range(d):
@@ -609,7 +615,7 @@ def update_ensemble(memory, g):
     d = D if D > 0 else int(memory[codes.DIM])
     if not gradient_fits(g, d):
         return 1
-    count, length, head, lead, known, blocks, program = open_memory(memory, d)
+    count, length, head, lead, known, plans, season, blocks, program = open_memory(memory, d)
     X = pointer(memory, codes.HEAD)
     received = pointer(g, 0)
     if TELLS_ROWS:
@@ -626,7 +632,22 @@ def update_ensemble(memory, g):
     for block in range(count):
         q = pointer(blocks, block * length)
         store(q, codes.GUESS, spread(-np.inf))  # so that a saved agent goes on bit for bit
-    play_on(blocks, count, length, lead, known, X, received, d, head, program, work, True)
+    play_on(
+        blocks,
+        count,
+        length,
+        lead,
+        known,
+        plans,
+        season,
+        X,
+        received,
+        d,
+        head,
+        program,
+        work,
+        True,
+    )
     memory[codes.T] += 1.0
     if D == 0:
         hold(scratch)

@@ -15,7 +15,7 @@ import numpy as np
 
 from klazy.base.checks import Array
 from klazy.kernels import codes
-from klazy.kernels.rules import RULES
+from klazy.kernels.rules import PLAN, RULES
 
 ENSEMBLE = "ensemble"  # the rule of a learner that weighs others
 LEADER = "leader"  # the rule of a learner that follows one of others
@@ -311,6 +311,7 @@ class EnsembleLayout:
         rows[:, codes.PRIOR] = self.log_prior
         rows[:, META] = np.column_stack((state.log_w, state.moved, state.losses))
         rows[:, codes.W] = np.exp(state.log_w)
+        self._place_plans(rows)
         blocks = lay_blocks(rows, self.lanes)
         fields = blocks.reshape(len(self.lanes), -1, self.lanes.shape[1])
         for block, empty in zip(fields, self.lanes < 0, strict=True):
@@ -318,6 +319,9 @@ class EnsembleLayout:
             block[codes.LOG_W, empty] = -math.inf
             block[codes.W, empty] = 0.0
         return blocks
+
+    def _place_plans(self, rows: Array) -> None:
+        """Write into the rows of experts that plan where their plans are; only a leader has such experts."""
 
     @property
     def log_prior(self) -> Array:
@@ -437,6 +441,12 @@ class LeaderLayout(EnsembleLayout):
         self.more_columns = 7 if learner.guard else 1
         self.rows = 0 if learner.season is None else learner.season.rows
         self.is_long = self.rows not in (0, codes.SEASON_ROWS)
+        self.planners = [
+            i
+            for i, expert in enumerate(learner.experts)
+            if RULES[expert.rule].led == "season" and expert.ahead == 0
+        ]
+        self.plan_size = codes.PART_HEAD + codes.SEASON_ROWS // codes.SEASON_PARTS * self.d
 
     @property
     def log_prior(self) -> Array:
@@ -451,17 +461,25 @@ class LeaderLayout(EnsembleLayout):
         start = self.at + codes.first_board(self.d) + which * self.room
         return slice(start, start + self.lanes.size)
 
+    def _place_plans(self, rows: Array) -> None:
+        rows[self.planners, codes.OWN + PLAN] = self.plan_size * np.arange(len(self.planners))
+
+    def share(self, state: Any) -> Array:
+        """Write what all experts share: a regression, plans that are still to be made, a season."""
+        plans = np.zeros(self.plan_size * len(self.planners))
+        return np.concatenate((state.regression, plans, state.season))
+
     def pack(self, state: Any) -> Array:
         learner = self.learner
-        memory = self._lay_out(state, state.season.size + state.regression.size)
+        known = self.share(state)
+        memory = self._lay_out(state, known.size)
         memory[codes.V] = state.Delta
         place = self._find_places()[state.leader]
-        known = np.concatenate((state.regression, state.season))
         end = memory.size - known.size
         memory[end:] = known
         about = (
             place, state.since, state.excess, state.guarding, state.mark, learner.caution, learner.reach, learner.guard,
-            end - self.at, state.regression.size, self.rows,
+            end - self.at, known.size - state.season.size, self.rows, state.regression.size,
         )  # fmt: skip
         memory[self.at : self.at + codes.MIXED] = about
         memory[self.mixed] = state.mixed
@@ -484,7 +502,8 @@ class LeaderLayout(EnsembleLayout):
         about = memory[self.at : self.at + codes.MIXED]
         places = self._find_places()
         known = memory[self.at + int(about[codes.SHARED]) :].copy()
-        regression, season = np.split(known, [int(about[codes.SEASON])])
+        places_of = [int(about[codes.PLANS]), int(about[codes.SEASON])]
+        regression, _, season = np.split(known, places_of)
         return self.model._replace(
             **self._read(memory),
             leader=int(self.lanes.ravel()[int(about[codes.PLACE])]),

@@ -1,17 +1,18 @@
 """The regression of an autoregressive learner, which ``step`` runs as plain Python and kernels run compiled.
 
 All numbers are plain, in one vector whose arrays klazy.learners.autoregressive lists. Features are next to each other, and so
-are horizons, so that loops over them vectorise. The threads of a GPU's block share a regression: each updates some of the
-coordinates, features and horizons.
+are horizons, so that loops over them vectorise. The threads of a GPU's block share a regression: they stand in rows and
+columns, and each updates some of the numbers of a table.
 """
 
 from klazy.kernels import codes
 from klazy.kernels.codes import REGRESSION_BANDS, REGRESSION_HORIZONS, REGRESSION_SLOTS
 from klazy.kernels.lane import beyond, called, exact, local, own_place, wait
 from klazy.kernels.rules import AHEAD
-from klazy.kernels.slots import THREADS, WIDTH, D
+from klazy.kernels.slots import COLUMNS, THREADS, WIDTH, D
 
 SQUARE = REGRESSION_BANDS * REGRESSION_BANDS
+SMOOTHED_ROOM = REGRESSION_BANDS + 1
 SLOT_ROOM = (
     1 + REGRESSION_BANDS + REGRESSION_HORIZONS
 )  # Numbers that are remembered for each coordinate.
@@ -68,66 +69,69 @@ def find_slot(known, d, spacing, number):
 # ---- a round
 
 
+def own_row():
+    """Return the row of this thread, always 0 on a processor; there are THREADS // COLUMNS."""
+    return own_place() // COLUMNS
+
+
+def own_column():
+    """Return the column of this thread, always 0 on a processor; COLUMNS is a power of two."""
+    return own_place() & (COLUMNS - 1)
+
+
 @called
 @exact
 def observe_regression(known, row, dim):
     """Learn from a row, and forecast the mean of the next ones for every horizon."""
     d = D if D > 0 else dim
-    place = own_place()
     n = int(known[codes.REGRESSION_SEEN]) + 1
     solves = n >= codes.REGRESSION_GROWTH * known[codes.REGRESSION_SOLVED] + 1.0
-    wait()  # until all have read
-    if place == 0:
+    add_row(known, row, d)
+    wait()
+    for h in range(own_row(), REGRESSION_HORIZONS, THREADS // COLUMNS):
+        learn_pair(known, n, h, d)
+    wait()  # for features take the place of those that pairs began with
+    for i in range(own_row(), d, THREADS // COLUMNS):
+        find_features(known, n, i, d)
+    wait()
+    for a in range(own_row(), REGRESSION_BANDS, THREADS // COLUMNS):
+        add_square(known, n, a, d)
+    if solves:
+        wait()
+        for h in range(own_place(), REGRESSION_HORIZONS, THREADS):
+            solve_horizon(known, n, h, d)
+        wait()
+    for i in range(own_row(), d, THREADS // COLUMNS):
+        forecast(known, n, i, d)
+    wait()
+    copy_slots(known, n, d)
+    if own_place() == 0:
         known[codes.REGRESSION_SEEN] = n
         if solves:
             known[codes.REGRESSION_SOLVED] = n
-        add_row(known, row, n, d)
-    wait()
-    for h in range(place, REGRESSION_HORIZONS, THREADS):
-        learn_pair(known, n, h, d)
-    wait()  # for features take the place of those that pairs began with
-    for i in range(place, d, THREADS):
-        find_features(known, n, i, d)
-    wait()
-    for a in range(place, REGRESSION_BANDS, THREADS):
-        add_square(known, n, a, d)
-    wait()
-    if solves:
-        for h in range(place, REGRESSION_HORIZONS, THREADS):
-            solve_horizon(known, n, h, d)
-    wait()
-    for i in range(place, d, THREADS):
-        forecast(known, n, i, d)
-    wait()
-    if place == 0:
-        copy_slots(known, n, d)
-    wait()
 
 
 @exact
-def add_row(known, row, n, d):
+def add_row(known, row, d):
     """Update the sums and the means with a row."""
     sums = beyond(known, codes.REGRESSION_HEAD)
     norms = beyond(sums, d)
     means = find_means(known, d)
-    paces = local(REGRESSION_BANDS)
-    pace = 1.0
-    for k in range(REGRESSION_BANDS):
-        paces[k] = pace
-        pace *= 0.5
-    for k in range(REGRESSION_BANDS):
-        norms[k] += paces[k] * (1.0 - norms[k])
+    if own_row() == 0:
+        for k in range(own_column(), REGRESSION_BANDS, COLUMNS):
+            norms[k] += (1.0 - norms[k]) / (1 << k)
     middle = 0.0
     if known[codes.REGRESSION_CENTRED] > 0.0:
         for i in range(d):
             middle += row[i]
         middle /= d
-    for i in range(d):
+    for i in range(own_row(), d, THREADS // COLUMNS):
         number = row[i] - middle
-        sums[i] += number
+        if own_column() == 0:
+            sums[i] += number
         mean = beyond(means, i * REGRESSION_BANDS)
-        for k in range(REGRESSION_BANDS):
-            mean[k] += paces[k] * (number - mean[k])
+        for k in range(own_column(), REGRESSION_BANDS, COLUMNS):
+            mean[k] += (number - mean[k]) / (1 << k)
 
 
 @exact
@@ -137,14 +141,21 @@ def find_features(known, n, i, d):
     norms = beyond(sums, d)
     mean = beyond(find_means(known, d), i * REGRESSION_BANDS)
     slot = find_slot(known, d, 0, n)
-    slot[i] = sums[i]
     feature = beyond(slot, d + i * REGRESSION_BANDS)
-    smoothed = local(REGRESSION_BANDS)
-    for k in range(REGRESSION_BANDS):
-        smoothed[k] = mean[k] / norms[k]
-    for k in range(REGRESSION_BANDS - 1):
-        feature[k] = smoothed[k] - smoothed[k + 1]
-    feature[REGRESSION_BANDS - 1] = smoothed[REGRESSION_BANDS - 1] - sums[i] / n
+    slot[i] = sums[i]
+    if COLUMNS > 1:
+        for k in range(own_column(), REGRESSION_BANDS, COLUMNS):
+            slower = sums[i] / n
+            if k + 1 < REGRESSION_BANDS:
+                slower = mean[k + 1] / norms[k + 1]
+            feature[k] = mean[k] / norms[k] - slower
+    else:  # every quotient once
+        smoothed = local(SMOOTHED_ROOM)
+        smoothed[REGRESSION_BANDS] = sums[i] / n
+        for k in range(REGRESSION_BANDS):
+            smoothed[k] = mean[k] / norms[k]
+        for k in range(REGRESSION_BANDS):
+            feature[k] = smoothed[k] - smoothed[k + 1]
 
 
 @exact
@@ -158,9 +169,6 @@ def learn_pair(known, n, h, d):
         expected = beyond(features, d * REGRESSION_BANDS)
         sums = beyond(known, codes.REGRESSION_HEAD)
         products = beyond(find_products(known, d), h * REGRESSION_BANDS)
-        added = local(REGRESSION_BANDS)
-        for k in range(REGRESSION_BANDS):
-            added[k] = 0.0
         square = 0.0
         errors = 0.0
         for i in range(d):
@@ -170,12 +178,11 @@ def learn_pair(known, n, h, d):
             square += target * target
             errors += error * error
             feature = beyond(features, i * REGRESSION_BANDS)
-            for k in range(REGRESSION_BANDS):
-                added[k] += feature[k] * target
-        find_squares(known, d)[h] += square
-        find_errors(known, d)[h] += errors
-        for k in range(REGRESSION_BANDS):
-            products[k] += added[k]
+            for k in range(own_column(), REGRESSION_BANDS, COLUMNS):
+                products[k] += feature[k] * target
+        if own_column() == 0:
+            find_squares(known, d)[h] += square
+            find_errors(known, d)[h] += errors
 
 
 @exact
@@ -183,7 +190,7 @@ def add_square(known, n, a, d):
     """Add the products of a feature of the round with all before it, summed over the coordinates."""
     row = beyond(find_matrix(known, d), a * REGRESSION_BANDS)
     features = beyond(find_slot(known, d, 0, n), d)
-    for b in range(a + 1):
+    for b in range(own_column(), a + 1, COLUMNS):
         added = 0.0
         for i in range(d):
             added += features[i * REGRESSION_BANDS + a] * features[i * REGRESSION_BANDS + b]
@@ -196,7 +203,7 @@ def copy_slots(known, n, d):
     for j in range(1, SPACING_COUNT):
         if n % (1 << j) == 0:
             to = find_slot(known, d, j, n >> j)
-            for at in range(SLOT_ROOM * d):
+            for at in range(own_place(), SLOT_ROOM * d, THREADS):
                 to[at] = slot[at]
 
 
@@ -256,15 +263,23 @@ def forecast(known, n, i, d):
     coefficients = find_coefficients(known, d)
     forecasts = beyond(find_forecasts(known, d), i * REGRESSION_HORIZONS)
     mean = known[codes.REGRESSION_HEAD + i] / n
-    out = local(REGRESSION_HORIZONS)
-    for h in range(REGRESSION_HORIZONS):
-        out[h] = mean
-    for k in range(REGRESSION_BANDS):
+    if COLUMNS > 1:
+        for h in range(own_column(), REGRESSION_HORIZONS, COLUMNS):
+            number = mean
+            for k in range(REGRESSION_BANDS):
+                number += coefficients[k * REGRESSION_HORIZONS + h] * features[k]
+            forecasts[h] = number
+            expected[h] = number
+    else:  # in an order that vectorises
+        out = local(REGRESSION_HORIZONS)
         for h in range(REGRESSION_HORIZONS):
-            out[h] += coefficients[k * REGRESSION_HORIZONS + h] * features[k]
-    for h in range(REGRESSION_HORIZONS):
-        forecasts[h] = out[h]
-        expected[h] = out[h]
+            out[h] = mean
+        for k in range(REGRESSION_BANDS):
+            for h in range(REGRESSION_HORIZONS):
+                out[h] += coefficients[k * REGRESSION_HORIZONS + h] * features[k]
+        for h in range(REGRESSION_HORIZONS):
+            forecasts[h] = out[h]
+            expected[h] = out[h]
 
 
 @exact

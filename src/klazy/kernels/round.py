@@ -112,11 +112,16 @@ def play_block(q, g, h, y, u, p, d, sigma, step, starts, ends, move, prices):
 def advance(q, g, h, y, u, p, d, square, norm, move, weight, prices):
     """Play one round of a block, and write what its move costs into MOVED."""
     t = peek(q, codes.T)
-    starts, ends = count_phases(q, t)
-    sigma, step = next_sigma(q, square, norm)
     paid = spread(0.0)
-    if anywhere(step > 0.0):  # Without a scale it stays.
-        _, paid = play_block(q, g, h, y, u, p, d, sigma, step, starts, ends, move, prices)
+    if NEEDS_SIGMA:
+        starts, ends = count_phases(q, t)
+        sigma, step = next_sigma(q, square, norm)
+        if anywhere(step > 0.0):  # Without a scale it stays.
+            _, paid = play_block(q, g, h, y, u, p, d, sigma, step, starts, ends, move, prices)
+    else:
+        one = spread(1.0)
+        never = one == 0.0
+        _, paid = play_block(q, g, h, y, u, p, d, one, one, never, never, move, prices)
     store(q, codes.MOVED, paid * weight)
     store(q, codes.T, spread(t + 1.0))
 
@@ -212,6 +217,7 @@ def link_rules(lane: Lane, rules: tuple[int, ...], stages: dict[str, Any]) -> di
         "MUST_PLACE": len(placers) == len(chosen),
         "MAY_STAY": bool(accepts),
         "KEEPS_SIGMA": any(rule.keeps_sigma for rule in chosen.values()),
+        "NEEDS_SIGMA": any(rule.needs_sigma for rule in chosen.values()),
     }
     if len(set(placers.values())) == 1:
         placers = dict(

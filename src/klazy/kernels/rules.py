@@ -43,7 +43,8 @@ class Rule(NamedTuple):
     fields next to ``t``, ``x`` and ``energy``; ``parameters`` and, behind the scalars, ``further`` ones are numbers among the
     learner's attributes. A vector has ``depth`` times d numbers. A rule with a ``ring`` keeps as many further vectors as its
     first parameter says, as the field ``ring``. A rule with a ``row_family`` gets the moments of its rows, not gradients. One
-    that is ``led`` plays only with a leader, which stores this field of its state and forecasts for it.
+    that is ``led`` plays only with a leader, which stores this field of its state and forecasts for it. Rules that move for a
+    forecast need neither sigma nor phases.
     """
 
     propose: Callable[..., Any]
@@ -59,6 +60,7 @@ class Rule(NamedTuple):
     further: tuple[str, ...] = ()
     led: str = ""
     ring: bool = False
+    needs_sigma: bool = True
 
     @property
     def width(self) -> int:
@@ -309,6 +311,7 @@ EXCESS_PRICE = 9
 PERIODS = KEPT  # Experts without smoothing store their number of periods here.
 AHEAD = PACE
 SEASONAL_GIVEN = N1
+PLAN = HIGH  # the place of the plan of an expert that has one, which is for linear costs
 EQUAL = 1e-13  # as in klazy.learners.prox
 
 
@@ -539,7 +542,7 @@ def list_movers() -> dict[str, Rule]:
             further = ("low", "high", "short", "excess")
         lent = tuple(f"mover.{name}" for name in further)
         for kind, part in zip(MOVER_KINDS, MOVER_PARTS[cost], strict=True):
-            about: dict[str, Any] = {"place": part, "row_family": family}
+            about: dict[str, Any] = {"place": part, "row_family": family, "needs_sigma": False}
             found[f"reluctant_{word}_{kind}"] = Rule(
                 reluctant, depth=depth, further=further, **about, **RELUCTANT_FIELDS
             )
@@ -551,6 +554,7 @@ def list_movers() -> dict[str, Rule]:
 
 
 PLANNING_FIELDS: dict[str, Any] = {
+    "needs_sigma": False,
     "parameters": ("segments", "rise", "fall", "mover.short", "mover.excess"),
     "led": "regression",
 }

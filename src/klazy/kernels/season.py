@@ -9,7 +9,7 @@ from typing import Any
 from klazy.kernels import codes
 from klazy.kernels.codes import SEASON_PLACES
 from klazy.kernels.lane import beyond, called, local, own_place, wait
-from klazy.kernels.rules import AHEAD, FALL, PERIODS, RISE
+from klazy.kernels.rules import AHEAD, FALL, PERIODS, PLAN, RISE
 from klazy.kernels.slots import DEPTH, IS_LONG, OUTLOOK, THREADS, WIDTH, D, limit
 
 # Up to this dimension loops over lags vectorise well, beyond it loops over coordinates.
@@ -203,7 +203,7 @@ def knows_period(given, season):
 
 
 @called
-def look_ahead(q, given, season, rows, outlook, v, dim):
+def look_ahead(q, given, season, plans, rows, outlook, v, dim):
     """Write forecasts for the experts of a block, which know a period, into ``outlook``; ``v`` is scratch."""
     d = D if D > 0 else dim
     n = int(season[codes.SEASON_SEEN])
@@ -226,7 +226,8 @@ def look_ahead(q, given, season, rows, outlook, v, dim):
             is_new = changed == n
             rise = s[RISE * WIDTH]
             fall = s[FALL * WIDTH]
-            plan(ring, n, lap, rows, period, count, is_new, value, rise, fall, out, v, d)
+            kept = beyond(plans, int(s[PLAN * WIDTH]))
+            plan(ring, n, lap, rows, period, count, is_new, value, kept, rise, fall, out, v, d)
 
 
 def forecast_mean(ring, n, lap, rows, period, count, ahead, out, d):
@@ -249,11 +250,16 @@ def forecast_mean(ring, n, lap, rows, period, count, ahead, out, d):
         out[i * WIDTH] = total[i] / (count * ahead)
 
 
-def plan(ring, n, lap, rows, period, count, is_new, value, rise, fall, out, v, d):
-    """Write the next round with all that follows until the same phase of the next period, or a part of a period later."""
+def plan(ring, n, lap, rows, period, count, is_new, value, kept, rise, fall, out, v, d):
+    """Write the next round with all that follows until the same phase of the next period, or a part of a period later.
+
+    Forecasts of the rounds of a part stay as they are until more periods are averaged, so what these rounds are worth is
+    ``kept`` from round to round.
+    """
     part = max(1, min(period, codes.SEASON_ROWS) // codes.SEASON_PARTS)
     left = part - n % part
-    if left == part or is_new:
+    renews = left == part or is_new
+    if renews:
         for i in range(d):
             v[i] = 0.0
         for ahead in range(left + period, left, -1):
@@ -261,11 +267,23 @@ def plan(ring, n, lap, rows, period, count, is_new, value, rise, fall, out, v, d
             limit(v, rise, fall, d)
         for i in range(d):
             value[i * WIDTH] = v[i]
+    renews = renews or kept[codes.PART_END] != n + left or kept[codes.PART_PERIODS] != count
+    if renews or kept[codes.PART_RISE] != rise or kept[codes.PART_FALL] != fall:
+        kept[codes.PART_END] = n + left
+        kept[codes.PART_PERIODS] = count
+        kept[codes.PART_RISE] = rise
+        kept[codes.PART_FALL] = fall
+        for i in range(d):
+            v[i] = value[i * WIDTH]
+        for ahead in range(left, 1, -1):
+            foresee(ring, n, lap, rows, period, count, ahead, v, d)
+            limit(v, rise, fall, d)
+            later = beyond(kept, codes.PART_HEAD + (n + ahead) % part * d)
+            for i in range(d):
+                later[i] = v[i]
+    later = beyond(kept, codes.PART_HEAD + (n + 2) % part * d)
     for i in range(d):
-        v[i] = value[i * WIDTH]
-    for ahead in range(left, 1, -1):
-        foresee(ring, n, lap, rows, period, count, ahead, v, d)
-        limit(v, rise, fall, d)
+        v[i] = later[i] if left > 1 else value[i * WIDTH]
     foresee(ring, n, lap, rows, period, count, 1, v, d)
     for i in range(d):
         out[i * WIDTH] = v[i]

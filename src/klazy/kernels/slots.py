@@ -19,6 +19,7 @@ MAY_STAY = False  # Whether a rule of the kernel has an ``accept``.
 MAY_PLACE = False  # Whether a rule of the kernel has a ``place``.
 MUST_PLACE = False  # Whether every rule of the kernel has one.
 KEEPS_SIGMA = False  # Whether a rule of the kernel needs the last sigma.
+NEEDS_SIGMA = True  # Whether a rule of the kernel needs sigma, or phases.
 IS_LINEAR = False  # Whether the costs are linear.
 TELLS_ROWS = False  # Whether learners get rows of a cost family, not gradients.
 DEPTH = 1  # Moments of each coordinate: two for demands, the mean and the mean square.
@@ -43,6 +44,7 @@ PLANNING = -1  # The code of the rule of planning experts; -1 if there are none.
 OUTLOOK = 0  # Numbers in the forecasts of a leader, for every lane.
 VECTOR = 0  # Numbers of a vector, on a GPU.
 THREADS = 1  # Threads of a block, on a GPU.
+COLUMNS = 1  # Columns in which they stand where they share the work on a table.
 IS_LONG = False  # Whether the ring of a season has another length than SEASON_ROWS.
 
 
