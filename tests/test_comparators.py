@@ -370,7 +370,7 @@ class TestAgainstAConicSolver:
         with pytest.raises(InvalidInput, match=message):
             offline_optimum(costs_of("QuadraticCosts", T, 3, 6), BOX, **given)
         with pytest.raises(
-            InvalidInput, match="A ramp of integers needs a Box and costs by coordinate"
+            InvalidInput, match="A ramp of integers needs a Box with few enough of them"
         ):
             offline_optimum(
                 costs_of("QuadraticCosts", T, 3, 6),

@@ -43,7 +43,15 @@ def find_least(
     return least
 
 
+class Uphill(kl.types.Movement):
+    """A movement of one's own, of which klazy knows nothing: the square of what rises, all coordinates together."""
+
+    def distance(self, delta):
+        return np.maximum(delta, 0.0).sum(axis=-1) ** 2
+
+
 MOVEMENTS = [
+    Uphill(0.4),
     kl.L1Movement(0.7),
     kl.contrib.AsymmetricMovement(np.array([1.0, 0.3, 2.0, 0.5]), up=2.0, down=0.1),
     kl.contrib.SquaredMovement(0.4),
@@ -109,6 +117,114 @@ def test_several_coordinates_are_taken_one_by_one_and_curved_costs_too():
     assert found.cost == pytest.approx(
         find_least(wealth, kl.L1Movement(0.2), np.arange(4.0)[:, None], None)
     )
+
+
+def draw_table(rng: np.random.Generator, T: int, shape: tuple[int, ...]) -> kl.CallableCosts:
+    """Costs that are a number of its own at every point, neither convex nor sums over coordinates."""
+    table = rng.uniform(0.0, 3.0, (T, *shape))
+    return kl.CallableCosts(
+        T,
+        len(shape),
+        lambda t, x: float(table[(t - 1, *x.astype(int))]),
+        lambda t, x: np.zeros(len(shape)),
+    )
+
+
+@pytest.mark.parametrize("movement", MOVEMENTS, ids=repr)
+@given(seed=seeds, stands=st.booleans())
+def test_on_a_grid_the_programme_finds_the_cheapest_of_all_sequences(movement, seed, stands):
+    rng = np.random.default_rng(seed)
+    if isinstance(movement, kl.contrib.AsymmetricMovement):
+        movement = kl.contrib.AsymmetricMovement(movement.weight, up=[2.0, 0.3], down=[0.1, 0.6])
+    costs = draw_table(rng, 4, (2, 2))
+    x0 = rng.uniform(-1.0, 2.0, 2) if stands else None
+    found = kl.offline_optimum(
+        costs, kl.Box([0, 0], [1, 1]), movement.replace(weight=rng.uniform(0.0, 1.0, 4)), x0=x0, integers=True
+    )  # fmt: skip
+    points = np.array(list(itertools.product((0.0, 1.0), repeat=2)))
+    least = find_least(costs, found.movement, points, x0)
+    assert found.method == "whole numbers"
+    assert found.cost == pytest.approx(least, rel=1e-12)
+    assert found.lower_bound <= least
+
+
+@given(
+    seed=seeds,
+    stands=st.booleans(),
+    up=st.sampled_from([1.0, (2.0, 0.5), None]),
+    down=st.sampled_from([1.0, (0.5, 1.0), None]),
+    lead=st.integers(0, 2),
+)
+def test_on_a_grid_ramps_and_leads_are_kept(seed, stands, up, down, lead):
+    rng = np.random.default_rng(seed)
+    costs = draw_table(rng, 3, (3, 2))
+    x0 = np.array([1.0, 1.0]) if stands else None
+    options = {"x0": x0, "integers": True, "ramp": (down, up), "lead": lead}
+    found = kl.offline_optimum(costs, kl.Box([0, 0], [2, 1]), kl.L1Movement(0.3), **options)
+    points = np.array(list(itertools.product((0.0, 1.0, 2.0), (0.0, 1.0))))
+    limits = [np.inf if limit is None else np.array(limit) for limit in (down, up)]
+    least = find_least(costs, kl.L1Movement(0.3), points, x0, *limits, lead)
+    assert found.cost == pytest.approx(least, rel=1e-12)
+
+
+def test_on_a_grid_limits_by_round_are_kept():
+    rng = np.random.default_rng(7)
+    costs = draw_table(rng, 3, (3, 3))
+    upper = np.array([[2.0, 1.0], [0.0, 2.0], [1.5, 0.4]])
+    found = kl.offline_optimum(
+        costs, kl.Box([0, 0], [2, 2]), kl.L1Movement(0.2), integers=True, limits=(None, upper)
+    )
+    every = np.array(list(itertools.product(range(3), repeat=2)), float)
+    paths = itertools.product(*(every[(every <= high).all(axis=1)] for high in upper))
+    least = min(
+        costs.values(np.array(u)).sum() + kl.L1Movement(0.2).paid(np.array(u)).sum()
+        for u in paths
+    )
+    assert found.cost == pytest.approx(least, rel=1e-12)
+
+
+class Shared(kl.types.Family):
+    """Two kinds of servers for one demand, of which each large server does three units; the row is the demand, twice."""
+
+    def value(self, row, x):
+        short = np.maximum(row[..., 0] - x @ [1.0, 3.0], 0.0)
+        return x @ [1.0, 2.0] + 8.0 * short
+
+    def gradient(self, row, x):
+        short = row[..., 0] > x @ [1.0, 3.0]
+        return np.array([1.0, 2.0]) - 8.0 * short[..., None] * np.array([1.0, 3.0])
+
+
+def draw_shared(rng: np.random.Generator, T: int, top: float) -> kl.types.Costs:
+    return Shared().costs(np.repeat(rng.uniform(0.0, top, (T, 1)), 2, axis=1))
+
+
+@pytest.mark.parametrize("T", [50, 57, 64])
+def test_rounds_that_are_computed_again_give_the_same_optimum(T, monkeypatch):
+    costs = draw_shared(np.random.default_rng(T), T, 15.0)
+    kinds = kl.Box([0, 0], [6, 4])
+    movement = kl.contrib.AsymmetricMovement(up=[3.0, 7.0], down=0.5)
+    options = {"x0": [2.0, 0.0], "integers": True, "lead": 2}
+    stored = kl.offline_optimum(costs, kinds, movement, **options)
+    monkeypatch.setattr(dynamic, "CELLS", 35 * 2 * (int(T**0.5) + 1))
+    again = kl.offline_optimum(costs, kinds, movement, **options)
+    assert 35 * T > dynamic.CELLS
+    assert again.method == "whole numbers"
+    assert np.array_equal(again.u, stored.u)
+    monkeypatch.setattr(dynamic, "POINTS", 35 * T - 1)
+    assert dynamic.group_coordinates(costs, kinds, movement) is None
+
+
+def test_the_optimum_of_two_kinds_is_not_that_of_each_and_its_bound_holds():
+    """The relaxed optimum, by cutting planes, is a lower bound that does not come from the grid."""
+    costs = draw_shared(np.random.default_rng(1), 12, 15.0)
+    kinds = kl.Box([0, 0], [6, 4])
+    whole = kl.offline_optimum(costs, kinds, kl.L1Movement(2.0), integers=True)
+    parts = kl.offline_optimum(costs, kinds, kl.L1Movement(2.0), gap=1e-6)
+    assert parts.lower_bound <= whole.cost
+    assert whole.cost <= 1.1 * parts.cost
+    assert whole.u[:, 0].any()
+    assert whole.u[:, 1].any()
 
 
 @pytest.mark.parametrize("domain", [kl.Simplex(3, 2.0), kl.CappedSimplex(3, 2.0, 1.0)], ids=repr)

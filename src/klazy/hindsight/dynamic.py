@@ -8,10 +8,12 @@ for rounding.
 
 States without order are corners of a simplex, too: what switching costs is a table, and the programme is over states.
 
-Integers: where coordinates can be solved one by one, a table of rounds and integers gives the optimum. Elsewhere the optimum
-without that restriction is rounded, between its bound and what the rounded sequence costs.
+Integers: on a box a table of rounds and integers gives the optimum, of each coordinate by itself where costs and moves are
+sums over coordinates, else of all of them together: a shortest path from grid to grid. Elsewhere the optimum without that
+restriction is rounded, between its bound and what the rounded sequence costs.
 """
 
+import math
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -27,7 +29,8 @@ from klazy.movement import FiniteMetric, Movement
 from klazy.sets import Box, ConvexSet
 from klazy.sets.limits import LimitedSet
 
-CELLS = 20_000_000  # the largest table of rounds and integers
+CELLS = 20_000_000  # the most numbers that a table of rounds and integers stores
+POINTS = 1_000_000_000  # the most that are computed, where a family charges many points at once
 PAIRS = (
     1_000_000  # the largest table of pairs of integers, where every move has a price of its own
 )
@@ -121,28 +124,66 @@ class Costly(NamedTuple):
 
 def tabulate(game: Game, domain: Box) -> list[Costly]:
     """Make a table of every coordinate, for costs and movements that charge each of them by itself."""
-    one = domain.dim == 1
-    if not _is_separable(game.costs) and not one:
+    if not _is_separable(game.costs) and domain.dim > 1:
         known = "sums over coordinates (linear, quadratic, pinball)"
         raise InvalidInput(f"In several dimensions costs must be {known}, got {game.costs!r}.")
+    check_prices(game)
+    tables = []
+    for i in range(domain.dim):
+        grid = Grid(game, domain, [i])
+        up = grid.weights * grid.up
+        down = grid.weights * grid.down
+        tables.append(Costly(grid.points[:, 0], grid.charges, up, down))
+    return tables
+
+
+def check_prices(game: Game) -> None:
+    """Reject a movement that does not charge each coordinate by itself, or at prices that change."""
     movement = game.movement
-    if movement.degree != 1.0 or movement.grouped is None or (movement.grouped and not one):
+    if not _has_prices(movement, game.costs.dim):
         known = "by coordinate, as L1Movement and AsymmetricMovement do"
         raise InvalidInput(f"movement must charge {known}, got {movement!r}.")
     if game.weights.size > 1:
         raise InvalidInput(
             f"movement must have one weight for all rounds, got {movement!r}. Use their mean."
         )
-    return [_make_table(game, domain, i) for i in range(domain.dim)]
 
 
-def _make_table(game: Game, domain: Box, i: int) -> Costly:
-    values = _list_integers(domain, i)
-    unit = np.eye(domain.dim)[i]
-    weights = np.full(game.costs.T, game.weights)
-    up = weights * float(game.movement.distance(unit))
-    down = weights * float(game.movement.distance(-unit))
-    return Costly(values, _cost_of(game.costs, i, values), up, down)
+class Grid:
+    """The integers of some coordinates of a box, and what rounds and moves charge for them.
+
+    ``points`` has one axis for each of these coordinates, and a last one for what they are. Rounds are counted from 0.
+    """
+
+    def __init__(self, game: Game, domain: Box, axes: list[int]) -> None:
+        self.game = game
+        each = [_list_integers(domain, i) for i in axes]
+        self.points = np.stack(np.meshgrid(*each, indexing="ij"), axis=-1)
+        self.shape = self.points.shape[:-1]
+        self.axes = axes
+        self.units = np.eye(domain.dim)[axes]
+        self.weights = np.full(game.costs.T, game.weights)
+        # What rising and falling by one costs, before the weight.
+        self.up = game.movement.distance(self.units)
+        self.down = game.movement.distance(-self.units)
+        # A coordinate by itself has a table of all rounds.
+        self.charges = np.empty((0, 0))
+        if len(axes) == 1:
+            self.charges = _cost_of(game.costs, axes[0], each[0])
+
+    def charge(self, t: int) -> Array:
+        """Return what a round charges each point."""
+        costs: Any = self.game.costs
+        if len(self.charges):
+            return self.charges[t]
+        if costs.family is not None:
+            return costs.family.value(costs.data[t], self.points)
+        flat = self.points.reshape(-1, len(self.axes))
+        return np.reshape([costs.value(t + 1, x) for x in flat], self.shape)
+
+    def price(self, t: int, steps: Array) -> Array:
+        """Return what moving by these steps costs in a round."""
+        return self.weights[t] * self.game.movement.distance(steps @ self.units)
 
 
 def _list_integers(domain: Box, i: int) -> Array:
@@ -166,22 +207,31 @@ def _is_separable(costs: Costs) -> bool:
 
 
 def relax(
-    come: Array, up: float, down: float, rise: int | None = None, fall: int | None = None
+    come: Array,
+    up: float,
+    down: float,
+    rise: int | None = None,
+    fall: int | None = None,
+    axis: int = 0,
 ) -> Array:
-    """Return the least cost to come after one more move, with prices of rising and falling by one: two sweeps.
+    """Return the least cost to come after one more move along an axis, with prices of rising and falling by one: two sweeps.
 
     A move rises by at most ``rise`` and falls by at most ``fall``, if these are given.
     """
-    steps = np.arange(len(come))
+    come = np.moveaxis(come, axis, -1)
+    steps = np.arange(come.shape[-1])
     rising = _find_least(come - up * steps, rise) + up * steps
-    falling = _find_least((come + down * steps)[::-1], fall)[::-1] - down * steps
-    return np.minimum(rising, falling)
+    falling = _find_least((come + down * steps)[..., ::-1], fall)[..., ::-1] - down * steps
+    return np.moveaxis(np.minimum(rising, falling), -1, axis)
 
 
 def _find_least(values: Array, count: int | None) -> Array:
-    """Return for each entry the least of itself and the ``count`` entries before it, by default of all of them."""
-    if count is None or count >= len(values) - 1:
-        return np.minimum.accumulate(values)
+    """Return for each entry the least of itself and the ``count`` entries before it, by default of all of them.
+
+    That is along the last axis.
+    """
+    if count is None or count >= values.shape[-1] - 1:
+        return np.minimum.accumulate(values, axis=-1)
     from scipy.ndimage import minimum_filter1d
 
     return minimum_filter1d(values, count + 1, mode="constant", cval=np.inf, origin=count // 2)
@@ -201,16 +251,16 @@ def whole_optimum(
     relaxed problem; None if no relaxed optimum was given. For exact ones, ``limits`` are those of a step, and ``held`` says
     which rounds must repeat the decision before. ``within`` are limits by round, with integers at both ends.
     """
-    exact = is_exact(game.costs, domain, game.movement)
-    if exact:
+    groups = group_coordinates(game.costs, domain, game.movement)
+    if groups is not None:
+        # Only a box has groups.
+        box: Any = domain
         if limits is None:
             limits = np.full(2 * domain.dim, np.inf)
         if held is None:
             held = np.zeros(game.costs.T, dtype=bool)
-        solved = [
-            _solve_coordinate(game, domain, i, limits, held, within) for i in range(domain.dim)
-        ]
-        u = np.stack(solved, axis=1)
+        solved = [_solve(Grid(game, box, axes), limits, held, within) for axes in groups]
+        u = np.concatenate(solved, axis=1)
     elif relaxed is not None:
         points = relaxed.u if within is None else within.keep(relaxed.u)
         u = np.array([domain.nearest_whole(x) for x in points])
@@ -222,7 +272,7 @@ def whole_optimum(
     cost = hitting + switching
     method = "rounding"
     iterations = 0
-    if exact or relaxed is None:
+    if groups is not None or relaxed is None:
         method = "whole numbers"
         size = float(np.abs(values).sum()) + switching
         bound = cost - (domain.dim + 100) * EPS * game.costs.T * size
@@ -233,70 +283,115 @@ def whole_optimum(
     return Optimum(u, hitting, switching, bound, gap, method, iterations)
 
 
-def is_exact(costs: Costs, domain: ConvexSet, movement: Movement) -> bool:
-    """Return True if coordinates can be solved one by one, and their tables have room."""
+def group_coordinates(
+    costs: Costs, domain: ConvexSet, movement: Movement
+) -> list[list[int]] | None:
+    """Return which coordinates a dynamic programme must solve together; None where it cannot, or its tables have no room."""
     if type(domain) is not Box:
-        return False
+        return None
     by_coordinate = movement.grouped is False or (movement.grouped and movement.degree == 2.0)
-    if domain.dim > 1 and not (_is_separable(costs) and by_coordinate):
-        return False
-    longest = max(len(_list_integers(domain, i)) for i in range(domain.dim))
-    has_room = longest * costs.T <= CELLS
-    return has_room and (_has_prices(movement) or longest**2 <= PAIRS)
+    if domain.dim == 1 or (by_coordinate and _is_separable(costs)):
+        groups = [[i] for i in range(domain.dim)]
+    else:
+        groups = [list(range(domain.dim))]
+    counts = np.floor(domain.upper) - np.ceil(domain.lower) + 1.0
+    for axes in groups:
+        n = float(np.prod(counts[axes]))
+        many_at_once = len(axes) > 1 and costs.family is not None
+        most = POINTS if many_at_once else CELLS
+        stored = min(costs.T, 2 * _choose_block(costs.T))
+        if n * costs.T > most or n * stored > CELLS:
+            return None
+        if not _has_prices(movement, len(axes)) and n**2 > PAIRS:
+            return None
+    return groups
 
 
-def _has_prices(movement: Movement) -> bool:
-    """Return True if a step costs in proportion to its length."""
-    return movement.degree == 1.0 and movement.grouped is not None
+def _choose_block(T: int) -> int:
+    """Return how many rounds to compute again at once, so that as few as possible are stored."""
+    return math.isqrt(T) + 1
 
 
-def _solve_coordinate(
-    game: Game, domain: Any, i: int, limits: Array, held: np.ndarray, within: LimitedSet | None
-) -> Array:
-    """Find the best integers of one coordinate: the costs to come forwards, then backwards along them."""
-    values, costs, up, down = _make_table(game, domain, i)
-    if within is not None:
-        is_outside = (values < within.low[:, i, None]) | (values > within.high[:, i, None])
-        costs = np.where(is_outside, np.inf, costs)
-    unit = np.eye(domain.dim)[i]
-    weights = np.full(len(costs), game.weights)
+def _has_prices(movement: Movement, dim: int) -> bool:
+    """Return True if a step costs in proportion to its length, in each of so many coordinates by itself."""
+    alone = movement.grouped is False or (movement.grouped is True and dim == 1)
+    return movement.degree == 1.0 and alone
 
-    def price(before: Array | float, after: Array | float) -> Array:
-        return game.movement.distance(np.asarray(after - before)[..., None] * unit)
 
-    def reach(before: Array | float, after: Array | float) -> Array:
-        step = after - before
-        return np.where((step > rise) | (step < -fall), np.inf, 0.0)
+def _solve(grid: Grid, limits: Array, held: np.ndarray, within: LimitedSet | None) -> Array:
+    """Find the best integers of some coordinates: the costs to come forwards, then backwards along them.
 
-    rise, fall = limits.reshape(2, -1)[:, i]
+    Where the costs to come of all rounds would be too many, only those of every so many rounds are stored, and the others are
+    computed again on the way back.
+    """
+    T = grid.game.costs.T
+    axes = grid.axes
+    points = grid.points.reshape(-1, len(axes))
+    rise, fall = limits.reshape(2, -1)[:, axes]
     # A limit above the number of integers has no effect.
-    most = np.floor(np.minimum((rise, fall), len(values))).astype(int).tolist()
-    has_prices = _has_prices(game.movement)
-    pairs = np.empty((0, 0)) if has_prices else price(values[:, None], values)
-    come = np.empty(costs.shape)
-    come[0] = costs[0]
-    if game.x0 is not None:
+    most = np.floor(np.minimum((rise, fall), grid.shape)).astype(int).T.tolist()
+    has_prices = _has_prices(grid.game.movement, len(axes))
+    pairs = np.empty((0, 0))
+    if not has_prices:
+        pairs = grid.game.movement.distance((points - points[:, None]) @ grid.units)
+
+    def reach(steps: Array) -> Array:
+        beyond = ((steps > rise) | (steps < -fall)).any(axis=-1)
+        return np.where(beyond, np.inf, 0.0)
+
+    def enter() -> Array:
+        """Return what the first move costs."""
+        if grid.game.x0 is None:
+            return np.zeros(grid.shape)
+        steps = grid.points - grid.game.x0[axes]
+        first = grid.price(0, steps) + reach(steps)
         if held[0]:
-            come[0] += np.where(values == game.x0[i], 0.0, np.inf)
-        else:
-            come[0] += weights[0] * price(game.x0[i], values) + reach(game.x0[i], values)
-        if np.isinf(come[0]).all():
+            first = np.where((steps == 0.0).all(axis=-1), 0.0, np.inf)
+        if np.isinf(first).all():
             raise InvalidInput(
-                f"No whole number can follow x0[{i}]={game.x0[i]:g} with this ramp or lead."
+                f"No integers can follow x0={grid.game.x0.tolist()} with this ramp or lead."
             )
-    for t in range(1, len(costs)):
-        if held[t]:
-            come[t] = come[t - 1] + costs[t]
-        elif has_prices:
-            come[t] = relax(come[t - 1], up[t], down[t], *most) + costs[t]
-        else:
-            come[t] = (come[t - 1][:, None] + weights[t] * pairs).min(axis=0) + costs[t]
-    path = np.empty(len(costs))
-    path[-1] = values[int(np.argmin(come[-1]))]
-    for t in range(len(costs) - 1, 0, -1):
-        if held[t]:
-            path[t - 1] = path[t]
-            continue
-        before = come[t - 1] + weights[t] * price(values, path[t]) + reach(values, path[t])
-        path[t - 1] = values[int(np.argmin(before))]
+        return first
+
+    def advance(t: int, come: Array) -> Array:
+        """Return the least cost to come at the end of a round, from that at the end of the round before."""
+        if t == 0:
+            come = enter()
+        elif not held[t] and has_prices:
+            for i, (up, down) in enumerate(most):
+                w = grid.weights[t]
+                come = relax(come, w * grid.up[i], w * grid.down[i], up, down, axis=i)
+        elif not held[t]:
+            moved = come.reshape(-1, 1) + grid.weights[t] * pairs
+            come = moved.min(axis=0).reshape(grid.shape)
+        come = come + grid.charge(t)
+        if within is not None:
+            low = within.low[t, axes]
+            high = within.high[t, axes]
+            outside = ((grid.points < low) | (grid.points > high)).any(axis=-1)
+            come = np.where(outside, np.inf, come)
+        return come
+
+    block = T if len(points) * T <= CELLS else _choose_block(T)
+    starts = range(0, T, block)
+    come = np.empty(0)
+    before = [come]
+    for t in range(starts[-1]):
+        come = advance(t, come)
+        if t + 1 in starts:
+            before.append(come)
+    path = np.empty((T, len(axes)))
+    at = None
+    for start in reversed(starts):
+        comes = [before.pop()]
+        for t in range(start, min(start + block, T)):
+            comes.append(advance(t, comes[-1]))
+        for t in reversed(range(start, start + len(comes) - 1)):
+            come = comes.pop()
+            if at is None or not held[t + 1]:
+                if at is not None:
+                    steps = at - grid.points
+                    come = come + grid.price(t + 1, steps) + reach(steps)
+                at = points[int(np.argmin(come))]
+            path[t] = at
     return path

@@ -15,7 +15,7 @@ from klazy.families import LogWealth
 from klazy.game.game import Game
 from klazy.hindsight.cutting import cut_optimum
 from klazy.hindsight.drifting import drift_with, drifted_optimum
-from klazy.hindsight.dynamic import exact_optimum, is_exact, whole_optimum
+from klazy.hindsight.dynamic import exact_optimum, group_coordinates, whole_optimum
 from klazy.hindsight.optimum import GapNotReached, Optimum
 from klazy.hindsight.problem import (
     Problem,
@@ -58,9 +58,11 @@ def offline_optimum(
     last, so for some dozen rounds. All must be convex: the lower bound rests on the subgradients that they give.
 
     With ``integers`` only whole points are played (sets as for :class:`Guards`). On a box a dynamic programme over its whole
-    numbers is exact, for linear, quadratic and pinball costs with a price of each coordinate, and in one dimension for all
-    costs and movements, a fee included. Elsewhere the optimum is rounded: its ``lower_bound`` is that of all points, whole or
-    not, and its ``gap`` what rounding may cost, which is never refused.
+    numbers is exact, for all costs, convex or not, and all movements, a fee included. Linear, quadratic and pinball costs with
+    a price of each coordinate are solved coordinate by coordinate; all others on the grid of the whole box, in O(T d) times its
+    points with a price of each coordinate, and O(T) times their square with another movement. Where the grid is too large, and
+    on other sets, the optimum is rounded: its ``lower_bound`` is that of all points, whole or not, and its ``gap`` what
+    rounding may cost, which is never refused.
 
     With ``ramp=(down, up)`` no coordinate falls by more than ``down`` from a round to the next, or rises by more than ``up``.
     That is for movements with prices of each coordinate (l1, total variation, asymmetric), on any set; with ``integers`` where
@@ -211,8 +213,8 @@ def find_obstacle(
 ) -> str:
     """Explain why the optimum with a ``"ramp"`` or a ``"lead"`` is not known for these parts; "" if it is."""
     has_prices = movement.grouped is False and movement.degree == 1.0
-    if integers and not is_exact(costs, domain, movement):
-        return f"A {limit} of integers needs a Box and costs by coordinate, got {domain!r} and {costs!r}."
+    if integers and group_coordinates(costs, domain, movement) is None:
+        return f"A {limit} of integers needs a Box with few enough of them, got {domain!r} and {costs!r}."
     if movement.is_drifting or (
         not has_prices and (limit == "ramp" or needs_cuts(costs, movement))
     ):
