@@ -149,6 +149,32 @@ class TestRandomizedCapacity:
         error = 3.0 * paid.std() / np.sqrt(len(paid))
         assert mean - error <= paid.mean() <= 2.0 * best.cost + error
 
+    @given(
+        seed=seeds, price=prices, top=st.integers(0, 6), quadratic=st.booleans(), start=st.integers(0, 6),
+        draw=st.integers(0, 50),
+    )  # fmt: skip
+    def test_draws_are_those_of_the_randomly_biased_greedy_rule(
+        self, seed, price, top, quadratic, start, draw
+    ):
+        """It minimises the work function plus a line of one random slope (Andrew and others, 2013)."""
+        rng = np.random.default_rng(seed)
+        demand = rng.uniform(0.0, top, (20, 1))
+        costs = kl.QuadraticCosts(demand) if quadratic else kl.PinballCosts(demand, 1.0, 0.3)
+        domain = kl.Box(0.0, float(top))
+        x0 = [float(min(start, top))]
+        player = RandomizedCapacity(domain, draw)
+        drawn = run_ahead(player, costs, movement=kl.L1Movement(price), x0=x0).x[:, 0]
+        slope = price * (1.0 - 2.0 * np.random.default_rng(draw).random())
+        x = np.arange(top + 1.0)
+        moves = price * np.abs(x - x[:, None])
+        work = moves[int(x0[0])]
+        for t in range(20):
+            served = np.array([costs.value(t + 1, np.array([at])) for at in x])
+            work = (moves + work + served).min(axis=1)
+            biased = work + slope * x
+            # Where two points are equally good up to rounding, either may be played.
+            assert biased[int(drawn[t])] == pytest.approx(biased.min(), rel=1e-9, abs=1e-9)
+
 
 def test_pulls_and_starts_that_are_not_covered_are_rejected():
     with pytest.raises(ValueError, match=r"stay must be at most the move cost, 1.0, got 2.0."):

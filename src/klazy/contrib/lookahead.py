@@ -519,15 +519,19 @@ def _provision(table: Costly, start: float) -> Array:
 class RandomizedCapacity(_ByCoordinate):
     r"""Keep a distribution over whole numbers, which every cost pulls towards its minimiser; play its mean, or draw from it.
 
-    Let m minimise f_t. The probability above m stays above m, but comes as near to it as room allows. A number i has room for
-    what it had before, and for half the bend of the cost there, :math:`\tfrac{1}{2\lambda}(f_t(i+1) - 2 f_t(i) + f_t(i-1))`,
-    with :math:`\lambda` the price of a move by one. At m itself there is room for
-    :math:`\tfrac{1}{2\lambda}(f_t(m+1) - f_t(m))`. The probability below m does the same.
+    The probability of numbers up to i changes by the slope of the cost there, and stays between 0 and 1:
+
+    .. math:: F_t(i) = \min\Bigl(1, \max\Bigl(0,\; F_{t-1}(i) + \frac{f_t(i+1) - f_t(i)}{2\lambda}\Bigr)\Bigr)
+
+    with :math:`\lambda` the price of a move by one, and all probability on the start at first.
 
     This is 2-competitive (Bansal, Gupta, Krishnaswamy, Pruhs, Schewior and Stein, 2015): for convex costs that are never
     negative, and moves that cost the same in both directions, it pays at most twice what the best whole numbers pay from the
     same start. That holds for the mean, and on average over draws for whole numbers. No rule that draws does better. Other
     prices up than down are replaced by their mean, which is right once it has come back to its start.
+
+    Draws are those of the randomly biased greedy rule (Andrew and others, 2013), which minimises a work function plus a line
+    of random slope: the slope of the work function is :math:`\lambda (2 F_t - 1)`.
 
     Like :class:`LazyCapacity`, it sees f_t before it plays, and plays each coordinate of a box for itself.
 
@@ -555,37 +559,19 @@ class RandomizedCapacity(_ByCoordinate):
 
     def _play(self, table: Costly, start: float) -> Array:
         level = None if self.seed is None else np.random.default_rng(self.seed).random()
-        chances = (table.values == start).astype(float)
-        if not chances.any():
+        values = table.values
+        if start not in values:
             raise InvalidInput(f"x0 must be a whole number of the box, got {start:g}.")
+        # The probability of each number and those below, but for the last, where it is 1.
+        below = (values[:-1] >= start).astype(float)
         played = np.empty(len(table.costs))
         for t, price in enumerate(table.up + table.down):
-            chances = _pull(chances, table.costs[t] / price)
+            below = np.clip(below + np.diff(table.costs[t]) / price, 0.0, 1.0)
             if level is None:
-                played[t] = chances @ table.values
+                played[t] = values @ np.diff(below, prepend=0.0, append=1.0)
             else:
-                played[t] = table.values[
-                    np.searchsorted(np.cumsum(chances), level * chances.sum())
-                ]
+                played[t] = values[np.searchsorted(below, level)]
         return played
-
-
-def _pull(chances: Array, costs: Array) -> Array:
-    """Move probabilities towards the minimiser of the costs, which are in units of a move up and down again."""
-    least = int(np.argmin(costs))
-    slopes = np.diff(costs)
-    # Half a bend in units of one move is a bend in units of a move up and down again.
-    room = chances + np.hstack((np.inf, np.diff(slopes), np.inf))
-    pulled = np.zeros_like(chances)
-    pulled[least] = chances[least]
-    above = slice(least, None)
-    below = slice(least, None, -1)
-    for side, rise in ((above, slopes[least:]), (below, -slopes[:least][::-1])):
-        places = room[side].copy()
-        places[0] = rise[0] if len(rise) else 0.0
-        filled = np.minimum(np.cumsum(places), chances[side][1:].sum())
-        pulled[side] += np.diff(filled, prepend=0.0)
-    return pulled
 
 
 class LookAheadSAder(LookAhead):
