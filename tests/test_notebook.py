@@ -43,6 +43,7 @@ LOOKAHEADS = (
     kl.contrib.AveragingHorizon,
     kl.contrib.LookAheadSAder,
     kl.contrib.LazyCapacity,
+    kl.contrib.LazyBudgeting,
     kl.contrib.RandomizedCapacity,
     lambda box: kl.contrib.AdaptiveSwitching(box, box.start[None], kl.contrib.OBD(box)),
     lambda box: kl.contrib.LookAheadInterpolation(box, box.start[None], kl.contrib.OBD(box)),

@@ -1,5 +1,7 @@
 """Competitive ratios of baselines that look ahead: none is exceeded, by random games and by those that hurt most."""
 
+import re
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -10,8 +12,11 @@ from klazy.contrib import (
     GOBD,
     OBD,
     ROBD,
+    AsymmetricMovement,
+    LazyBudgeting,
     RandomizedCapacity,
     SquaredMovement,
+    budgeting_ratio,
     greedy_ratio,
     robd_pulls,
     robd_ratio,
@@ -174,6 +179,157 @@ class TestRandomizedCapacity:
             biased = work + slope * x
             # Where two points are equally good up to rounding, either may be played.
             assert biased[int(drawn[t])] == pytest.approx(biased.min(), rel=1e-9, abs=1e-9)
+
+
+def draw_loads(rng, T, shape):
+    """What idle servers cost, and a cost that does not rise with the number of servers: by round, and at every point."""
+    idle = rng.choice([0.0, 0.1, 1.0, 3.0], (T, len(shape))) * rng.uniform(0.5, 1.0, (T, 1))
+    load = rng.choice([0.0, 0.0, 0.3, 2.0, 20.0], (T, *shape))
+    for axis in range(1, load.ndim):
+        load = np.flip(np.maximum.accumulate(np.flip(load, axis), axis), axis)
+    points = np.stack(np.meshgrid(*map(np.arange, shape), indexing="ij"), axis=-1)
+    return idle, np.einsum("...k,tk->t...", points, idle) + load
+
+
+def make_costs(table):
+    d = table.ndim - 1
+    return kl.CallableCosts(
+        len(table),
+        d,
+        lambda t, x: float(table[(t - 1, *x.astype(int))]),
+        lambda t, x: np.zeros(d),
+    )
+
+
+class TestLazyBudgeting:
+    @given(
+        seed=seeds, T=st.integers(1, 15), shape=st.sampled_from([(2,), (5,), (2, 2), (4, 3), (2, 3, 2)]),
+        down=st.sampled_from([0.0, 0.5]),
+    )  # fmt: skip
+    def test_it_pays_at_most_2d_plus_1_times_the_optimum(self, seed, T, shape, down):
+        rng = np.random.default_rng(seed)
+        _, table = draw_loads(rng, T, shape)
+        d = len(shape)
+        domain = kl.Box(np.zeros(d), np.array(shape) - 1.0)
+        prices = rng.choice([0.0, 0.3, 1.0, 8.0], d)
+        movement = AsymmetricMovement(up=(1.0 - down) * prices, down=down * prices)
+        costs = make_costs(table)
+        x0 = np.zeros(d)
+        trace = run_ahead(LazyBudgeting(domain), costs, movement=movement, x0=x0)
+        best = kl.offline_optimum(costs, domain, movement, x0=x0, integers=True)
+        # Both come back to the bottom in the end.
+        paid = trace.totals.cost + movement.distance(-trace.x[-1])
+        least = best.cost + movement.distance(-best.u[-1])
+        assert paid <= budgeting_ratio(d) * least + 1e-9
+
+    @pytest.mark.parametrize(("d", "least"), [(1, 2.5), (2, 3.7)])
+    def test_an_adversary_comes_near(self, d, least):
+        """Every round charges a little for having no server on, until one is; the kinds cost less the longer one keeps them."""
+        idle = 0.05 * 0.25 ** np.arange(d)
+        domain = kl.Box(np.zeros(d), np.ones(d))
+        movement = AsymmetricMovement(up=2.0 ** np.arange(d), down=0.0)
+        points = np.stack(np.meshgrid(*[np.arange(2)] * d, indexing="ij"), axis=-1)
+        needed = 0.5 * (points.sum(axis=-1) == 0)
+        table = [points @ idle + needed]
+        for _ in range(200):
+            costs = make_costs(np.array(table))
+            trace = run_ahead(LazyBudgeting(domain), costs, movement=movement, x0=np.zeros(d))
+            table.append(points @ idle + needed * (not trace.x[-1].any()))
+        best = kl.offline_optimum(costs, domain, movement, x0=np.zeros(d), integers=True)
+        assert least < trace.totals.cost / best.cost <= budgeting_ratio(d)
+
+    @given(seed=seeds)
+    def test_it_plays_the_rule_of_the_definition(self, seed):
+        """Servers are counted one by one, and plans are the best of all sequences."""
+        rng = np.random.default_rng(seed)
+        T = 5
+        _, table = draw_loads(rng, T, (2, 3))
+        table = table + rng.uniform(0.0, 1e-3, T)[:, None, None] * [
+            [3.0, 2.0, 1.0],
+            [2.0, 1.1, 0.0],
+        ]
+        prices = rng.choice([0.3, 1.0, 3.0], 2)
+        costs = make_costs(table)
+        movement = AsymmetricMovement(up=prices, down=0.0)
+        domain = kl.Box([0, 0], [1, 2])
+        trace = run_ahead(LazyBudgeting(domain), costs, movement=movement, x0=[1.0, 0.0])
+        every = np.array(list(np.ndindex(2, 3)))
+        paths = every[np.stack(np.meshgrid(*[np.arange(6)] * T), axis=-1).reshape(-1, T)]
+        rises = np.maximum(
+            np.diff(paths, axis=1, prepend=np.tile([[[1, 0]]], (len(paths), 1, 1))), 0
+        )
+        paid = rises @ prices + table[np.arange(T), paths[..., 0], paths[..., 1]]
+        on = [[0], []]  # for each server of each kind, the round in which it was switched on
+        idle = [np.maximum(np.diff(table, axis=1).max(axis=(1, 2)), 0.0)]
+        idle.append(np.maximum(np.diff(table, axis=2).max(axis=(1, 2)), 0.0))
+        for t in range(1, T + 1):
+            sums = paid[:, :t].sum(axis=1)
+            plans = {tuple(plan) for plan in paths[sums <= sums.min() + 1e-12, t - 1].tolist()}
+            for k in range(2):
+                on[k] = [s for s in on[k] if idle[k][s:t].sum() <= prices[k] + 1e-12]
+            follows = [
+                [on[k] + [t] * (plan[k] - len(on[k])) for k in range(2)] for plan in sorted(plans)
+            ]
+            played = trace.x[t - 1].astype(int).tolist()
+            fits = [servers for servers in follows if [len(each) for each in servers] == played]
+            assert fits
+            on = fits[0]
+            if len(plans) > 1:
+                return  # several plans are best, and the rule may go on from any
+
+    def test_infinite_costs_are_demands_that_must_be_met(self):
+        demand = [3.0, 0.0, 2.0]
+        costs = kl.CallableCosts(
+            3,
+            2,
+            lambda t, x: float(x @ [1.0, 1.5]) if x @ [1.0, 2.0] >= demand[t - 1] else np.inf,
+            lambda t, x: np.zeros(2),
+        )
+        movement = AsymmetricMovement(up=[2.0, 3.0], down=0.0)
+        domain = kl.Box([0, 0], [3, 1])
+        trace = run_ahead(LazyBudgeting(domain), costs, movement=movement, x0=[0.0, 0.0])
+        best = kl.offline_optimum(costs, domain, movement, x0=[0.0, 0.0], integers=True)
+        assert best.cost <= trace.totals.cost <= budgeting_ratio(2) * best.cost
+        assert (trace.x @ [1.0, 2.0] >= demand).all()
+
+    def test_servers_that_run_already_and_a_box_that_begins_higher_are_taken_as_they_are(self):
+        """What must always run changes nothing but the cost."""
+        _, table = draw_loads(np.random.default_rng(3), 12, (3, 3))
+        movement = AsymmetricMovement(up=[1.0, 2.0], down=0.0)
+        low = run_ahead(
+            LazyBudgeting(kl.Box([0, 0], [2, 2])), make_costs(table), movement=movement, x0=[1, 2]
+        )
+        costs = make_costs(np.pad(table, ((0, 0), (4, 0), (1, 0)), constant_values=np.nan))
+        high = run_ahead(
+            LazyBudgeting(kl.Box([3.5, 1], [6, 3])), costs, movement=movement, x0=[5, 3]
+        )
+        assert np.array_equal(high.x - low.x, np.tile([4.0, 1.0], (12, 1)))
+
+    @pytest.mark.parametrize(
+        ("play", "message"),
+        [
+            (
+                lambda: run_ahead(LazyBudgeting(kl.Box(0, 4)), kl.PinballCosts([[1.0]]), movement="l1"),
+                "costs must be at least what idle servers cost, [1.0] each, but in round 1 all of [4.0] cost 3. Add what "
+                "servers cost that run, or use LazyCapacity.",
+            ),
+            (
+                lambda: run_ahead(
+                    LazyBudgeting(kl.Box(0, 4)), [[1.0]], movement="l1", x0=[0.5]
+                ),
+                "x0 must be whole numbers of the box, got [0.5].",
+            ),
+            (
+                lambda: run_ahead(LazyBudgeting(kl.Box([0, 0], [4, 4])), [[1.0, 1.0]], movement="l2"),
+                "movement must charge by coordinate",
+            ),
+            (lambda: LazyBudgeting(kl.L2Ball(2)), "domain must be a Box"),
+            (lambda: budgeting_ratio(0), "kinds must be an integer of at least 1, got 0"),
+        ],
+    )  # fmt: skip
+    def test_what_it_cannot_play_is_rejected(self, play, message):
+        with pytest.raises(ValueError, match=re.escape(message)):
+            play()
 
 
 def test_pulls_and_starts_that_are_not_covered_are_rejected():

@@ -181,6 +181,7 @@ CONFIGS = [
     contrib.LookAheadSAder(BALL),
     contrib.PlayNext(kl.GD(BALL, 1.0)),
     contrib.LazyCapacity(kl.Box(0.0, 9.0)),
+    contrib.LazyBudgeting(kl.Box(0.0, 9.0)),
     contrib.RandomizedCapacity(kl.Box(0.0, 9.0)),
     contrib.AdaptiveSwitching(BALL, np.zeros((1, 5)), contrib.OBD(BALL)),
     contrib.LookAheadInterpolation(BALL, np.zeros((1, 5)), contrib.OBD(BALL)),

@@ -64,6 +64,7 @@ from klazy.contrib.lookahead import (
     RHGD,
     ROBD,
     AveragingHorizon,
+    LazyBudgeting,
     LazyCapacity,
     LookAhead,
     LookAheadSAder,
@@ -72,7 +73,7 @@ from klazy.contrib.lookahead import (
     RecedingHorizon,
     run_ahead,
 )
-from klazy.contrib.ratios import greedy_ratio, robd_pulls, robd_ratio
+from klazy.contrib.ratios import budgeting_ratio, greedy_ratio, robd_pulls, robd_ratio
 from klazy.costs import FilteredCosts, HingeCosts, LinearCosts, LogisticCosts
 from klazy.families import Hinge, Logistic, WeightedQuadratic
 from klazy.game.discrete import sample_actions, sample_whole
@@ -151,7 +152,14 @@ __all__ += [
 # Baselines that look ahead.
 __all__ += ["GOBD", "OBD", "RHAG", "RHGD", "ROBD"]
 __all__ += ["AdaptiveSwitching", "LookAheadInterpolation"]
-__all__ += ["AveragingHorizon", "LazyCapacity", "LookAhead", "LookAheadSAder", "PlayNext"]
+__all__ += [
+    "AveragingHorizon",
+    "LazyBudgeting",
+    "LazyCapacity",
+    "LookAhead",
+    "LookAheadSAder",
+    "PlayNext",
+]
 __all__ += ["RandomizedCapacity", "RecedingHorizon", "run_ahead"]
 # Jobs with a deadline, which see each price before they decide.
 __all__ += ["CLIP", "RORO", "Conversion", "FollowPlan", "Job", "PauseResume", "Rule", "Run"]
@@ -162,6 +170,6 @@ __all__ += ["Game", "best_with_path_length", "sample_actions", "sample_whole"]
 # Bounds.
 __all__ += ["budget_lower_bound", "budget_sigma", "budgeted_bound", "coin_betting_bound"]
 __all__ += ["switch_bound", "switch_lower_bound", "switch_sigma", "sword_bound"]
-__all__ += ["greedy_ratio", "robd_pulls", "robd_ratio"]
+__all__ += ["budgeting_ratio", "greedy_ratio", "robd_pulls", "robd_ratio"]
 # Certificates.
 __all__ += ["LongTermCertificate", "MirrorCertificate", "certify_long_term", "certify_mirror"]

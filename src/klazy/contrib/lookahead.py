@@ -6,6 +6,7 @@ They show how good a decision could be with that knowledge. Tables that list the
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections import deque
 from collections.abc import Callable
 from functools import partial
 from itertools import pairwise
@@ -21,7 +22,7 @@ from klazy.costs import CallableCosts, Costs, as_costs
 from klazy.game.game import Game, check_player, find_rows
 from klazy.game.trace import Totals, Trace
 from klazy.hindsight import best_fixed, offline_optimum
-from klazy.hindsight.dynamic import Costly, relax, tabulate
+from klazy.hindsight.dynamic import Costly, Grid, check_prices, relax, tabulate
 from klazy.hindsight.optimum import GapNotReached
 from klazy.hindsight.problem import has_steps
 from klazy.learners.base import Learner, check_domain
@@ -41,6 +42,7 @@ HALVINGS = 40
 # Relative gaps of a plan if the user gave none: the goal, and the widest that is accepted.
 GAP = 1e-4
 LOOSE = 1e-2
+ROUNDING = 1e-9  # relative, what sums of a box's costs may lose
 PLAN_ITERATIONS = 2000  # more would improve the proof and not the plan if the costs are flat
 PATIENT = 20_000  # iterations if the user gave a gap
 Forecast = Costs | ArrayLike | Callable[[int, int], Costs | ArrayLike]
@@ -427,14 +429,18 @@ class ROBD(LookAhead):
         return self.by_round(game, play)
 
 
-class _ByCoordinate(LookAhead):
-    """Play every coordinate of a box for itself, from tables of what whole numbers cost."""
+class _OnBox(LookAhead):
+    """Play whole numbers of a box."""
 
     def __init__(self, domain: ConvexSet) -> None:
         super().__init__(domain)
         if type(domain) is not Box:
             raise InvalidInput(f"domain must be a Box such as Box(0, 100), got {domain!r}.")
         domain.check_whole()
+
+
+class _ByCoordinate(_OnBox):
+    """Play every coordinate of a box for itself, from tables of what whole numbers cost."""
 
     def points(self, game: Game) -> Array:
         """Choose the decisions of a whole game, coordinate by coordinate.
@@ -572,6 +578,100 @@ class RandomizedCapacity(_ByCoordinate):
             else:
                 played[t] = values[np.searchsorted(below, level)]
         return played
+
+
+class LazyBudgeting(_OnBox):
+    r"""Lazy budgeting for several kinds of servers: switch on what a plan needs, and off what has idled for the price of that.
+
+    In each round it knows a plan that is best for the rounds up to it, what switching off costs charged for switching on. Of
+    every kind it has at least as many servers on as the plan's last point. A server of kind k that was switched on in round s,
+    at the price :math:`\beta_k`, stays on until the first round t with
+
+    .. math:: l_{s+1,k} + \dots + l_{t,k} > \beta_k .
+
+    Here :math:`l_{t,k}` is what an idle server costs: the most that one more server of kind k adds to f_t anywhere in the box,
+    or 0. Costs need not be sums over kinds, or convex. But :math:`f_t(x) - \langle l_t, x \rangle` must not be negative, x
+    counted from the bottom of the box: servers cost something for as long as they are on, and what else there is to pay falls
+    as there are more of them. Do not use it for costs that charge only what is too much or too little, such as
+    :class:`PinballCosts`: :class:`LazyCapacity` is for those, kind by kind.
+
+    For d kinds it pays at most :func:`budgeting_ratio` = 2d + 1 times what the best whole numbers pay, both coming from
+    the bottom of the box, where only switching on is charged; else once both have come back there. The rule is that of Albers
+    and Quedenfeld (2021), who prove the ratio for idle costs that do not change and 2d + 1 plus the largest shares
+    :math:`l_{t,k} / \beta_k` of all kinds for others. :doc:`The theory </theory>` proves 2d + 1 for both.
+
+    It sees f_t before it plays, so it is no learner. A round takes time in proportion to the number of points of the box.
+
+    Parameters
+    ----------
+    domain : Box
+        From the fewest to the most servers, of every kind; whole numbers.
+
+    Examples
+    --------
+    A large server does the work of four small ones, runs for less than they do, and is more expensive to switch on:
+
+    >>> demand = [8.0, 7.0, 2.0, 1.0, 1.0, 1.0, 1.0, 8.0]
+    >>> def cost(t, x):
+    ...     return x @ [1.0, 2.0] + 10.0 * max(demand[t - 1] - x @ [1.0, 4.0], 0.0)
+    >>> def slope(t, x):
+    ...     return np.array([1.0, 2.0]) - 10.0 * (demand[t - 1] > x @ [1.0, 4.0]) * np.array([1.0, 4.0])
+    >>> load = CallableCosts(8, 2, cost, slope)
+    >>> switching = AsymmetricMovement(up=[2.0, 6.0], down=0.0)
+    >>> kinds = Box([0, 0], [8, 2])
+    >>> trace = run_ahead(LazyBudgeting(kinds), load, movement=switching, x0=[0.0, 0.0])
+    >>> trace.x.astype(int).tolist()
+    [[0, 2], [0, 2], [0, 2], [0, 2], [0, 1], [1, 1], [1, 1], [1, 2]]
+    >>> best = offline_optimum(load, kinds, switching, x0=[0.0, 0.0], integers=True)
+    >>> trace.totals.cost, best.cost
+    (49.0, 40.0)
+    """
+
+    def points(self, game: Game) -> Array:
+        # The constructor has checked that it is a box.
+        domain: Any = self.domain
+        check_prices(game)
+        grid = Grid(game, domain, list(range(domain.dim)))
+        corners = grid.points.reshape(-1, domain.dim)
+        bottom = corners[0]
+        at = bottom if game.x0 is None else game.x0
+        come = np.where((grid.points == at).all(axis=-1), 0.0, np.inf)
+        if np.isinf(come).all():
+            raise InvalidInput(f"x0 must be whole numbers of the box, got {at.tolist()}.")
+        prices = game.weights[0] * (grid.up + grid.down)
+        # What a server that was always on has idled for, and for each kind the servers that are on, by what it was before them.
+        idled = np.zeros(domain.dim)
+        on = [deque([(0.0, count)]) for count in at - bottom]
+        played = np.empty((game.costs.T, domain.dim))
+        for t in range(len(played)):
+            charged = grid.charge(t)
+            for k, price in enumerate(prices):
+                come = relax(come, price, 0.0, axis=k)
+            come = come + charged
+            plan = corners[int(np.argmin(come))] - bottom
+            idled += self._find_idle(t, charged, corners[-1] - bottom)
+            for k, servers in enumerate(on):
+                while servers and idled[k] - servers[0][0] > prices[k]:
+                    servers.popleft()
+                missing = plan[k] - sum(count for _, count in servers)
+                if missing > 0.0:
+                    servers.append((idled[k], missing))
+                played[t, k] = bottom[k] + sum(count for _, count in servers)
+        return played
+
+    def _find_idle(self, t: int, charged: Array, counts: Array) -> Array:
+        """Return what an idle server of each kind costs in a round."""
+        # Rounds may be infinitely expensive with too few servers; a step between such points says nothing.
+        with np.errstate(invalid="ignore"):
+            steps = [np.diff(charged, axis=k) for k in range(len(counts))]
+        idle = np.array([np.fmax.reduce(step, axis=None, initial=0.0) for step in steps])
+        full = float(charged.flat[-1])
+        if full < (1.0 - ROUNDING) * float(idle @ counts):
+            raise InvalidInput(
+                f"costs must be at least what idle servers cost, {idle.tolist()} each, but in round {t + 1} "
+                f"all of {counts.tolist()} cost {full:g}. Add what servers cost that run, or use LazyCapacity."
+            )
+        return idle
 
 
 class LookAheadSAder(LookAhead):

@@ -5,7 +5,7 @@ Both come from the same start, costs are never negative, and the paths may diffe
 
 import math
 
-from klazy.base.checks import InvalidInput, non_negative
+from klazy.base.checks import InvalidInput, integer, non_negative
 from klazy.theory.bounds import check_range
 
 
@@ -112,3 +112,27 @@ def robd_pulls(growth: float, move_cost: float = 1.0) -> tuple[float, float]:
     growth = check_range(growth, "growth")
     move_cost = check_range(move_cost, "move_cost")
     return move_cost, (math.sqrt(growth * (growth + 4.0 * move_cost)) - growth) / 2.0
+
+
+def budgeting_ratio(kinds: int) -> float:
+    r"""Bound what :class:`LazyBudgeting` pays for several kinds of servers, in multiples of the optimum: 2d + 1.
+
+    No rule that sees only f_1 to f_t and draws nothing has a ratio below 2d (Albers and Quedenfeld, *Algorithms for Energy
+    Conservation in Heterogeneous Data Centers*, 2021).
+
+    Parameters
+    ----------
+    kinds : int
+        d, how many kinds there are.
+
+    Returns
+    -------
+    float
+        The ratio.
+
+    Examples
+    --------
+    >>> budgeting_ratio(kinds=2)
+    5.0
+    """
+    return 2.0 * integer(kinds, "kinds") + 1.0
