@@ -51,6 +51,16 @@ def highest(v, d):
     return top
 
 
+@without_nan
+def least_entry(v, d):
+    """Return the least entry of a vector."""
+    least = load(v, 0)
+    for i in range(1, d):
+        entry = load(v, i)
+        least = where(entry < least, entry, least)  # As above.
+    return least
+
+
 @exact
 def sorted_threshold(v, w, d, total, guess):
     """Sort a few coordinates by an odd-even network into ``w``, then take the best prefix; no branch is mispredicted."""
@@ -692,9 +702,7 @@ def shares_balance(x, y, u, d, p, rise, fall):
 
 
 def simplex_trade(x, y, u, d, p, rise, fall):
-    least = load(y, 0)
-    for i in range(1, d):
-        least = smaller(load(y, i), least)
+    least = least_entry(y, d)
     level = least + rise
     given = spread(0.0)
     for i in range(d):

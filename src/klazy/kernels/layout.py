@@ -15,7 +15,7 @@ import numpy as np
 
 from klazy.base.checks import Array
 from klazy.kernels import codes
-from klazy.kernels.rules import PLAN, RULES
+from klazy.kernels.rules import MEANS, N1, N2, PLAN, RULES, reluctant
 
 ENSEMBLE = "ensemble"  # the rule of a learner that weighs others
 LEADER = "leader"  # the rule of a learner that follows one of others
@@ -286,6 +286,14 @@ class EnsembleLayout:
         self.size = self.lanes.size * count_row(learner.experts)  # the numbers of its blocks
         self.rules = tuple(sorted({RULE_CODES[expert.rule] for expert in learner.experts}))
         self.model = learner.init()  # the form of its states
+        # The blocks of experts that may have means in common: in many dimensions, where a block is one expert.
+        self.sharers: list[int] = []
+        if width is None and codes.constant_dim(self.d) == 0:
+            rules = [RULES[learner.experts[i].rule] for i in self.lanes[:, 0]]
+            share = [rule.propose is reluctant and rule.depth == 1 for rule in rules]
+            self.sharers = np.flatnonzero(share).tolist()
+        self.means = slice(codes.FIELDS + self.d, codes.FIELDS + 3 * self.d)
+        self.counts = [codes.OWN + N1, codes.OWN + N2]
 
     def pack(self, state: Any) -> Array:
         """Write the ensemble in this state as the array that a kernel works on."""
@@ -312,6 +320,7 @@ class EnsembleLayout:
         rows[:, META] = np.column_stack((state.log_w, state.moved, state.losses))
         rows[:, codes.W] = np.exp(state.log_w)
         self._place_plans(rows)
+        self._share_means(rows)
         blocks = lay_blocks(rows, self.lanes)
         fields = blocks.reshape(len(self.lanes), -1, self.lanes.shape[1])
         for block, empty in zip(fields, self.lanes < 0, strict=True):
@@ -319,6 +328,25 @@ class EnsembleLayout:
             block[codes.LOG_W, empty] = -math.inf
             block[codes.W, empty] = 0.0
         return blocks
+
+    def _share_means(self, rows: Array) -> None:
+        """Let experts whose means are equal have those of the last of them; write how far behind its own each finds them.
+
+        In many dimensions means take most of the memory, and most of the time is spent on moving them.
+        """
+        last: dict[Any, int] = {}
+        for place in reversed(self.sharers):
+            row = rows[self.lanes[place, 0]]
+            window = self.learner.experts[self.lanes[place, 0]].window
+            alike = (window, *row[self.counts], row[self.means].tobytes())
+            row[codes.OWN + MEANS] = (last.setdefault(alike, place) - place) * row.size
+
+    def _spread_means(self, rows: Array) -> None:
+        """Write the means that experts share into the rows of all of them."""
+        for place in self.sharers:
+            row = rows[self.lanes[place, 0]]
+            owner = self.lanes[place + int(row[codes.OWN + MEANS]) // row.size, 0]
+            row[self.means] = rows[owner, self.means]
 
     def _place_plans(self, rows: Array) -> None:
         """Write into the rows of experts that plan where their plans are; only a leader has such experts."""
@@ -342,6 +370,7 @@ class EnsembleLayout:
         count = int(memory[codes.BLOCKS])
         size = int(memory[codes.BLOCK_SIZE])
         rows = read_rows(memory[self.first : self.first + count * size], self.lanes)
+        self._spread_means(rows)
         experts = zip(self.learner.experts, self.model.experts, rows, strict=True)
         log_w, moved, losses = rows[:, META].T.copy()
         return {

@@ -26,6 +26,7 @@ from klazy.kernels.domains import keep_moves, moved_from, project_into, square_b
 from klazy.kernels.lane import *
 from klazy.kernels.slots import (
     DEPTH,
+    D,
     IS_BOX,
     balance,
     high_of,
@@ -311,28 +312,40 @@ EXCESS_PRICE = 9
 PERIODS = KEPT  # Experts without smoothing store their number of periods here.
 AHEAD = PACE
 SEASONAL_GIVEN = N1
-PLAN = HIGH  # the place of the plan of an expert that has one, which is for linear costs
+# For linear costs and targets: the place of the plan of an expert that has one, or how far behind its own the means are
+# that an expert has in common with another one.
+PLAN = HIGH
+MEANS = HIGH
 EQUAL = 1e-13  # as in klazy.learners.prox
 
 
 def reluctant(x, own, s, g, h, y, d, sigma, step, old, starts):
     """Write the forecast times n2: all that it is compared with is multiplied by n2 instead."""
     n = DEPTH * d
-    m1 = own
-    m2 = skip(own, n)
+    behind = 0
+    if D == 0 and DEPTH == 1:
+        behind = int(peek(s, MEANS))
+    m1 = beyond(own, behind)
+    m2 = skip(m1, n)
     kept = load(s, KEPT)
     pace = load(s, PACE)
     n1 = kept * load(s, N1) + pace
     n2 = load(s, N2)
     store(s, N1, n1)
     store(s, N2, n2 + pace * (n1 - n2))
-    for i in range(n):
-        once = kept * load(m1, i) + pace * g[i]
-        twice = load(m2, i)
-        twice = twice + pace * (once - twice)
-        store(m1, i, once)
-        store(m2, i, twice)
-        store(y, i, twice)
+    if behind > 0:  # Their owner, which plays later, writes them.
+        for i in range(n):
+            once = kept * load(m1, i) + pace * g[i]
+            twice = load(m2, i)
+            store(y, i, twice + pace * (once - twice))
+    else:
+        for i in range(n):
+            once = kept * load(m1, i) + pace * g[i]
+            twice = load(m2, i)
+            twice = twice + pace * (once - twice)
+            store(m1, i, once)
+            store(m2, i, twice)
+            store(y, i, twice)
     dot = spread(0.0)
     for i in range(d):
         dot = dot + load(x, i) * g[i]
