@@ -108,6 +108,22 @@ def test_the_optimum_is_found_among_all_sequences(seed, n, T, stands, price):
     assert found.gap < 1e-9
 
 
+def test_the_kernel_of_the_optimum_is_its_plain_recursion(monkeypatch):
+    from klazy.kernels import offline
+
+    movement = draw_metric(2, 4, 3.0)
+    costs = np.tile(draw_costs(3, 400, 4), (20, 1))
+    x0 = np.full(4, 0.25)
+    compiled = kl.offline_optimum(costs, kl.Simplex(4), movement, x0=x0)
+    monkeypatch.setattr(offline, "PLAIN_NUMBERS", 10**9)
+    plain = kl.offline_optimum(costs, kl.Simplex(4), movement, x0=x0)
+    np.testing.assert_array_equal(compiled.u, plain.u)
+    assert compiled.cost == plain.cost
+    assert compiled.gap < 1e-13
+    assert compiled.hitting == pytest.approx((costs * compiled.u).sum(), rel=1e-13)
+    assert compiled.switching == pytest.approx(movement.paid(compiled.u, x0).sum(), rel=1e-13)
+
+
 @given(seed=seeds, n=st.integers(2, 4))
 def test_no_distribution_pays_less_than_the_optimum_from_a_distribution(seed, n):
     movement = draw_metric(seed, n)

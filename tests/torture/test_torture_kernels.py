@@ -93,7 +93,13 @@ MAKERS = {
     batch: ["batch_kernel"],
     ensemble: ["ensemble_sequence_kernel", "ensemble_update_kernel"],
     fleet: ["_fleet_kernel"],
-    offline: ["box_programme", "simplex_programme", "splitting_kernels", "projecting_kernel"],
+    offline: [
+        "box_programme",
+        "simplex_programme",
+        "states_programme",
+        "splitting_kernels",
+        "projecting_kernel",
+    ],
 }
 
 
@@ -144,9 +150,10 @@ def play_everything(rng):
         [kl.KLazyGD(kl.L2Ball(5), s, k=4) for s in (1.0, 2.0)], g, checkpoints=3, jobs=1
     )
     results += [runs.hitting, runs.switching, runs.curves]
-    results.append(
-        kl.offline_optimum(g, kl.Simplex(5), kl.L1Movement()).u
-    )  # by a dynamic programme
+    # By dynamic programmes.
+    apart = kl.contrib.FiniteMetric(D=1.0 - np.eye(5))
+    for movement in (kl.L1Movement(), apart):
+        results.append(kl.offline_optimum(g, kl.Simplex(5), movement).u)
     results.append(kl.offline_optimum(g[:20], kl.L2Ball(5), gap=0.1).u)  # by splitting
     return results
 

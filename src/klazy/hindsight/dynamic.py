@@ -91,26 +91,22 @@ def exact_optimum(problem: Problem) -> Optimum | None:
 def _find_states(problem: Problem, prices: Array) -> Optimum:
     """Return the optimum on a simplex whose corners are states, with a table of switching costs, in O(T n^2).
 
-    The cost to go of every state is found backwards. Probability never splits: each part of the first distribution follows
-    its own cheapest way.
+    Probability never splits: each part of the first distribution follows its own cheapest way.
     """
-    costs = problem.costs.arrays()[0]
-    states = np.arange(problem.dim)
-    following = np.empty((problem.T, problem.dim), dtype=np.int32)
-    ahead = np.zeros(problem.dim)
-    for t in range(problem.T - 1, -1, -1):
-        ways = problem.weights[t] * prices + (costs[t] + ahead)
-        following[t] = ways.argmin(axis=1)
-        ahead = ways[states, following[t]]
-    at = states
+    from klazy.kernels import offline
+
+    data = problem.costs.arrays()[0]
     shares = problem.domain.start if problem.x0 is None else problem.x0
-    u = np.zeros((problem.T, problem.dim))
-    for t in range(problem.T):
-        at = following[t, at]
-        np.add.at(u[t], at, shares)
-    steepest = float(np.abs(costs).max() + problem.weights.max() * prices.max())
-    bound = float(ahead @ shares) - problem.T * EPS * float(shares.sum()) * steepest
-    return problem.certify(u, problem.paid(u), bound, "dynamic programme")
+    u = np.empty((problem.T, problem.dim))
+    sums = np.zeros((3, -(-problem.T // offline.ADDED_ROUNDS)))
+    over_states = partial(offline.play_plainly, offline.play_states)
+    if problem.T * prices.size > offline.PLAIN_NUMBERS:
+        over_states = offline.states_programme(problem.dim)
+    over_states(data, problem.weights, prices, shares, u, sums)
+    hitting, switching, bound = (float(row.sum()) for row in sums)
+    steepest = float(np.abs(data).max() + problem.weights.max() * prices.max())
+    bound -= problem.T * EPS * float(shares.sum()) * steepest
+    return problem.certify(u, (hitting, switching), bound, "dynamic programme")
 
 
 class Costly(NamedTuple):

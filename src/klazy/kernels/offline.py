@@ -1,4 +1,4 @@
-"""The kernels of the offline optimum: passes of the splitting method, many projections, two dynamic programmes.
+"""The kernels of the offline optimum: passes of the splitting method, many projections, three dynamic programmes.
 
 The splitting method keeps a point w of (T, d) numbers and projects onto {(w, z) : z_t = c (w_t - w_{t-1})}, which is one
 tridiagonal system per coordinate: :func:`_factor` once per choice of penalties, then :func:`_eliminate` forwards and
@@ -261,6 +261,62 @@ def play_simplex(g, weights, up, down, total, start, u, targets, sums):
         sums[1, t // ADDED_ROUNDS] += moved
 
 
+def play_states(g, weights, prices, start, u, sums):
+    """Solve linear costs with a table of switching costs on a simplex: each part of ``start`` is in one state at a time.
+
+    The least cost to come from every state is found backwards, counted from that of the best state, so that numbers stay
+    small; ``u`` holds the next state from each before it becomes the optimum; ``sums`` as above.
+    """
+    T = g.shape[0]
+    d = D if D > 0 else g.shape[1]
+    memory = np.empty(2 * d)
+    here = pointer(memory, 0)
+    ahead = pointer(memory, d)
+    for i in range(d):
+        ahead[i] = 0.0
+    for t in range(T - 1, -1, -1):
+        for i in range(d):
+            here[i] = g[t, i] + ahead[i]
+        least = np.inf
+        for i in range(d):
+            best = i
+            cheapest = here[i]
+            for j in range(d):
+                way = weights[t] * prices[i, j] + here[j]
+                best = j if way < cheapest else best
+                cheapest = way if way < cheapest else cheapest
+            u[t, i] = best
+            ahead[i] = cheapest
+            least = min(least, cheapest)
+        total = 0.0
+        for i in range(d):
+            ahead[i] -= least
+            total += start[i]
+            if t == 0:
+                sums[2, 0] += ahead[i] * start[i]
+        sums[2, t // ADDED_ROUNDS] += total * least
+    # Now the state in which each part is.
+    for i in range(d):
+        here[i] = i
+    for t in range(T):
+        hit = moved = 0.0
+        for i in range(d):
+            ahead[i] = 0.0
+        for i in range(d):
+            if start[i] != 0.0:
+                before = int(here[i])
+                after = int(u[t, before])
+                here[i] = after
+                ahead[after] += start[i]
+                hit += g[t, after] * start[i]
+                moved += weights[t] * prices[before, after] * start[i]
+        for i in range(d):
+            u[t, i] = ahead[i]
+        sums[0, t // ADDED_ROUNDS] += hit
+        sums[1, t // ADDED_ROUNDS] += moved
+    hold(memory)
+
+
 @once
 def box_programme(d: int) -> Any:
     """Make the kernel of the dynamic programme on a box."""
@@ -276,6 +332,13 @@ def simplex_programme(d: int) -> Any:
         input2, input1, input1, input1, float64, input1, output2, int32[::1], output2
     )
     return compile_kernel(play_simplex, FLOAT, signature, (d,), D=d)
+
+
+@once
+def states_programme(d: int) -> Any:
+    """Make the kernel of the dynamic programme over states."""
+    signature = void(input2, input1, input2, input1, output2, output2)
+    return compile_kernel(play_states, FLOAT, signature, (d,), D=d)
 
 
 # A dynamic programme of so many numbers takes as long in plain Python as its kernel takes to compile.
