@@ -190,6 +190,19 @@ def test_staying_ends_once_another_state_would_have_saved_the_switch():
     assert patient.x.argmax(axis=1).tolist() == [*[0] * 7, *[1] * 5]
 
 
+class TestDrawnStates:
+    @given(seed=seeds, n=st.integers(2, 9))
+    def test_what_is_left_goes_the_cheapest_way(self, seed, n):
+        movement = draw_metric(seed, n)
+        x, y = np.random.default_rng(seed).dirichlet(np.full(n, 0.5), 2)
+        lost = np.flatnonzero(y < x)
+        sent = np.array([movement.send(y - x, i) for i in lost])
+        gone = (x - y)[lost]
+        np.testing.assert_allclose(gone @ sent, np.maximum(y - x, 0.0), atol=1e-7)
+        paid = gone @ (sent * movement.D[lost]).sum(axis=1)
+        assert paid == pytest.approx(carry(movement.D, x, y), abs=1e-7)
+
+
 class TestBlockedArms:
     @pytest.mark.parametrize("method", ["tsallis", "exp3"])
     def test_it_holds_every_choice_for_a_block_and_finds_the_best(self, method):

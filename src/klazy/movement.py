@@ -757,6 +757,44 @@ class FiniteMetric(Movement):
         np.add.at(moved, (np.arange(len(x))[:, None], best), x)
         return moved
 
+    def send(self, delta: Array, i: int) -> Array:
+        """Say to which states the probability goes that leaves one, on the cheapest way to carry all of it.
+
+        Parameters
+        ----------
+        delta : array
+            A change of distribution, in which state i loses.
+        i : int
+            The state.
+
+        Returns
+        -------
+        array
+            The share of its loss that each state gets.
+
+        Examples
+        --------
+        >>> pairs = FiniteMetric(D=[[0, 1, 4, 4], [1, 0, 4, 4], [4, 4, 0, 1], [4, 4, 1, 0]])
+        >>> pairs.send(np.array([-0.3, 0.3, -0.1, 0.1]), 0)
+        array([0., 1., 0., 0.])
+        """
+        from_, to = np.flatnonzero(delta < 0.0), np.flatnonzero(delta > 0.0)
+        shares = np.maximum(delta, 0.0)
+        if len(from_) > 1 and len(to) > 1:
+            from scipy.optimize import linprog
+
+            # What leaves and what arrives, both of sum 1 up to rounding: the last equation follows from the others.
+            both = np.concatenate((delta[from_] / delta[from_].sum(), shares[to] / shares.sum()))
+            leave = np.kron(np.eye(len(from_)), np.ones(len(to)))
+            arrive = np.kron(np.ones(len(from_)), np.eye(len(to)))
+            equal = np.vstack((leave, arrive))[:-1]
+            found = linprog(self.D[np.ix_(from_, to)].ravel(), A_eq=equal, b_eq=both[:-1])
+            carried = np.maximum(found.x.reshape(len(from_), len(to))[from_ == i][0], 0.0)
+            # So little leaves that the programme cannot see it: any way will do.
+            if carried.any():
+                shares[to] = carried
+        return shares / shares.sum()
+
     def _solve(self, delta: Array) -> tuple[float, Array]:
         """Return the cost of the cheapest way to carry probability, and the potentials that prove it."""
         moved = np.flatnonzero(delta)

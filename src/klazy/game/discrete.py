@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from klazy.base.checks import Array, InvalidInput, seeded
 from klazy.base.options import explain_arguments
 from klazy.game.trace import Trace, check_trace
+from klazy.movement import FiniteMetric
 from klazy.sets import Box, Simplex
 from klazy.sets.base import TOLERANCE
 
@@ -22,7 +23,9 @@ def sample_actions(trace: Trace[Any], seed: Any) -> NDArray[np.int64]:
               \text{else}\quad a_{t+1} \sim (x_{t+1} - x_t)^+ / \|(x_{t+1} - x_t)^+\|_1
 
     This is the maximal coupling of neighbouring rounds: the expected number of switches is the sum of the total variations,
-    which is what :class:`TVMovement` charges on ``Simplex(d)``. No other way to draw the actions has fewer.
+    which is what :class:`TVMovement` charges on ``Simplex(d)``. No other way to draw the actions has fewer. If the run was
+    charged by a :class:`~klazy.contrib.FiniteMetric`, an action that is left goes where the cheapest way to carry the
+    probability takes it, and the expected cost of all switches is what the run paid for moving.
 
     Parameters
     ----------
@@ -51,11 +54,15 @@ def sample_actions(trace: Trace[Any], seed: Any) -> NDArray[np.int64]:
     """
     check_trace(trace)
     rng = seeded(seed)
-    return _draw_actions(_check_shares(trace.x), rng)
+    metric = trace.movement if isinstance(trace.movement, FiniteMetric) else None
+    return _draw_actions(_check_shares(trace.x), rng, metric)
 
 
-def _draw_actions(x: Array, rng: "np.random.Generator") -> NDArray[np.int64]:
-    """Draw actions with these probabilities, scaled to sum 1, by the maximal coupling of neighbours."""
+def _draw_actions(
+    x: Array, rng: "np.random.Generator", metric: FiniteMetric | None = None
+) -> NDArray[np.int64]:
+    """Draw actions with these probabilities, scaled to sum 1, by the maximal coupling of neighbours; the cheapest one, if
+    switches are charged by a metric."""
     gain = np.maximum(np.diff(x, axis=0, prepend=0.0), 0.0)
     # If no action gained, the drawn one lost only by rounding. Then draw from all of x.
     gained = gain.any(axis=1, keepdims=True)
@@ -70,8 +77,12 @@ def _draw_actions(x: Array, rng: "np.random.Generator") -> NDArray[np.int64]:
     a = 0
     for t, (held, drawn) in enumerate(zip(to_hold.tolist(), to_draw.tolist(), strict=True)):
         if held >= hold[t, a]:
+            gains = heap[t]
+            if metric is not None and t > 0 and gain[t].any():
+                gains = gains[-1] * metric.send(x[t] - x[t - 1], a).cumsum()
+                gains[-1] = heap[t, -1]
             # The first entry above ``drawn`` belongs to an action that gained probability.
-            a = heap[t].searchsorted(drawn, side="right")
+            a = gains.searchsorted(drawn, side="right")
         actions[t] = a
     return actions
 
