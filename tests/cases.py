@@ -369,6 +369,10 @@ STATES: dict[str, Callable[..., kl.types.Learner[Any]]] = {
     "WorkFunction": lambda domain: kl.contrib.WorkFunction(domain, METRIC),
     "Stay": lambda domain: kl.contrib.Stay(domain, METRIC, times=0.5),
     "BlockedArms": lambda domain: kl.contrib.BlockedArms(domain, METRIC, horizon=60),
+    "TreeDescent": lambda domain: kl.contrib.TreeDescent(domain, METRIC, rate=2.0),
+    "OneState": lambda domain: kl.contrib.OneState(
+        kl.contrib.TreeDescent(domain, METRIC), seed=5
+    ),
 }
 examples_of(
     kl.types.Learner,

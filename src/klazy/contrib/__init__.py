@@ -38,6 +38,7 @@ from klazy.contrib.guarantees import (
     sword_bound,
 )
 from klazy.contrib.learners.adaptive import SteadyAdaptive, StronglyAdaptive
+from klazy.contrib.learners.clusters import TreeDescent
 from klazy.contrib.learners.coin import CoinBetting
 from klazy.contrib.learners.mirror import Entropy, Geometry, MirrorMemory
 from klazy.contrib.learners.optimistic import (
@@ -46,7 +47,7 @@ from klazy.contrib.learners.optimistic import (
     sword,
     sword_plus_plus,
 )
-from klazy.contrib.learners.states import BlockedArms, Stay, WorkFunction
+from klazy.contrib.learners.states import BlockedArms, OneState, Stay, WorkFunction
 from klazy.contrib.learners.wealth import (
     OLMAR,
     PAMR,
@@ -120,7 +121,7 @@ __all__ += ["exponentiated_gradient"]
 # Learners for smooth costs that change slowly.
 __all__ += ["OptimisticGD", "OptimisticHedge", "sword", "sword_plus_plus"]
 # Rules for a few states without order.
-__all__ += ["BlockedArms", "Stay", "WorkFunction"]
+__all__ += ["BlockedArms", "OneState", "Stay", "TreeDescent", "WorkFunction"]
 # Geometries of MirrorMemory.
 __all__ += ["Entropy", "Geometry"]
 # Learners around learners.

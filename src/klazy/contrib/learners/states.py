@@ -12,10 +12,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from klazy.base.checks import Array, InvalidInput, integer, one_of, positive
+from klazy.base.checks import Array, InvalidInput, integer, one_of, positive, vector
 from klazy.learners.bandit import FromCosts, check_seed, make_generator
 from klazy.learners.base import Learner, S, check_domain, check_start
-from klazy.movement import Movement, as_movement
+from klazy.learners.wrapping import Wrapper
+from klazy.movement import FiniteMetric, Movement, as_movement
 from klazy.sets import ConvexSet, Simplex
 
 NEWTON_STEPS = 30  # many fewer are needed
@@ -179,6 +180,98 @@ class Stay(StatesRule[StayState]):
         if gain[best] <= 0.0:
             return StayState(state.t + 1, state.x, saved)
         return StayState(state.t + 1, self.corners[best], np.zeros(self.domain.dim))
+
+
+class OneStateState(NamedTuple):
+    """The round, the state as a corner, and the learner's own state."""
+
+    t: int
+    x: Array
+    inner: Any
+
+
+class OneState(Wrapper[OneStateState]):
+    r"""Be in one state at a time, drawn from the shares of a learner such that switching costs no more than its moves do.
+
+    State i has probability :math:`z_{t,i}` in round t, the learner's share of it, if costs do not depend on the draws. As in
+    :func:`~klazy.contrib.sample_actions` it is left with probability :math:`(z_{t,i} - z_{t+1,i})^+ / z_{t,i}`, for a state to
+    which the cheapest way takes that. So both costs are on average what the learner pays for its shares: under a
+    :class:`~klazy.contrib.FiniteMetric` or ``"tv"`` that is what its moves cost. Draws follow from ``seed`` and the round, so
+    that an agent in a store, and its history, repeat them.
+
+    Parameters
+    ----------
+    learner : Learner
+        Who divides the shares, on a ``Simplex``. It must take gradients.
+    movement : Movement or str, optional
+        What switching costs. Default: the learner's own.
+    seed : int, optional
+        Where draws come from. Default: 0. Whoever knows it, and may choose costs, can make every draw a bad one.
+
+    Examples
+    --------
+    >>> costs = np.tile([[3.0, 0.0]], (6, 1))
+    >>> switching = TVMovement(5.0)
+    >>> learner = OneState(TreeDescent(Simplex(2), switching), seed=3)
+    >>> run(learner, costs, movement=switching).x.argmax(axis=1).tolist()
+    [0, 0, 1, 1, 1, 1]
+    """
+
+    movement: Movement
+    seed: int
+
+    def __init__(
+        self, learner: Learner[Any], movement: Movement | str | None = None, *, seed: int = 0
+    ) -> None:
+        self._wrap(learner, by_gradients=True)
+        if type(self.domain) is not Simplex:
+            raise InvalidInput(f"learner must play on a Simplex, got {self.domain!r}.")
+        known = learner.own_movement if movement is None else as_movement(movement)
+        known.check(self.domain.dim)
+        self._keep(movement=known, seed=check_seed(seed))
+
+    @property
+    def own_movement(self) -> Movement:
+        return self.movement
+
+    def describe_memory(self, state: OneStateState) -> str:
+        shares = ", ".join(f"{share:.3g}" for share in state.inner.x / state.inner.x.sum())
+        return f"It was drawn from the shares {shares}."
+
+    def init(self, x: Array | None = None) -> OneStateState:
+        inner = self.learner.init(x)
+        (level,) = make_generator(self.seed, 1).random_sample(1)
+        return OneStateState(1, self._draw(inner.x, level), inner)
+
+    def step(self, state: OneStateState, g: Array) -> OneStateState:
+        inner = self.learner.step(state.inner, g)
+        before, after = state.inner.x, inner.x
+        now = int(np.argmax(state.x))
+        held, level = make_generator(self.seed, state.t + 1).random_sample(2)
+        gains = np.maximum(after - before, 0.0)
+        x = state.x
+        if held * before[now] >= after[now] and gains.any():
+            if isinstance(self.movement, FiniteMetric):
+                gains = self.movement.send(after - before, now)
+            x = self._draw(gains, level)
+        return OneStateState(state.t + 1, x, inner)
+
+    def _draw(self, shares: Array, level: float) -> Array:
+        """Return the corner of the state at a level, from 0 to 1, of the sum of all shares."""
+        heap = np.cumsum(shares)
+        chosen = int(np.searchsorted(heap, level * heap[-1], side="right"))
+        corner = np.zeros_like(shares)
+        corner[min(chosen, len(shares) - 1)] = self.domain.start.sum()
+        return corner
+
+    def check_state(self, state: Any) -> OneStateState:
+        t = self._check_kind(state, OneStateState)
+        inner = self.learner.check_state(state.inner)
+        x = vector(state.x, "state.x", self.domain.dim)
+        self._check_inside(x)
+        if np.count_nonzero(x) != 1:
+            raise InvalidInput(f"state.x must be one state, got {x.tolist()}.")
+        return OneStateState(t, x, inner)
 
 
 class ArmState(NamedTuple):
