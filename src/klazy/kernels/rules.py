@@ -26,8 +26,8 @@ from klazy.kernels.domains import keep_moves, moved_from, project_into, square_b
 from klazy.kernels.lane import *
 from klazy.kernels.slots import (
     DEPTH,
-    D,
     IS_BOX,
+    D,
     balance,
     high_of,
     low_of,
