@@ -142,6 +142,16 @@ class TestThresholds:
         assert paid / best > 2.05
         assert convert(PauseResume(job), prices).cost / best < 2.05 < PauseResume(job).ratio
 
+    def test_advice_has_a_ratio_of_its_own_only_where_one_is_known(self):
+        plan = [0.5, 0.5]
+        job = Job(1.0, 10.0)
+        assert CLIP(job, plan, 1.0).ratio == clip_threshold(job, 1.0).ratio < 10.0
+        assert CLIP(job.replace(move_cost=2.0), plan, 1.0).ratio == 14.0
+        assert CLIP(job.replace(rate=0.5), plan, 1.0).ratio == 10.0
+        whole = Job(1.0, 10.0, rate=0.5, move_cost=1.0, whole=True)
+        assert FollowPlan(whole, plan).ratio == 12.0 / 2.0
+        assert RunAtOnce(whole).ratio == 11.0 / 2.0
+
     @given(high=highs, fee=fees)
     def test_a_larger_knob_is_a_smaller_ratio(self, high, fee):
         job = Job(1.0, high, move_cost=fee)
@@ -155,7 +165,8 @@ class TestRatios:
     @given(seed=seeds, high=highs, fee=fees, share=shares, T=st.integers(4, 12))
     def test_ramps_stay_within_theirs(self, seed, high, fee, share, T):
         job = Job(1.0, high, rate=share, move_cost=fee)
-        for rule in (RORO(job), RunAtOnce(job)):
+        plan = draw_plan(np.random.default_rng(seed), T, share)
+        for rule in (RORO(job), RunAtOnce(job), SpreadEvenly(job), FollowPlan(job, plan)):
             worst = search_worst(
                 np.random.default_rng(seed), job, T,
                 lambda prices, rule=rule: convert(rule, prices).cost / best_conversion(job, prices).cost,
@@ -165,7 +176,7 @@ class TestRatios:
     @given(seed=seeds, high=highs, fee=fees, k=st.integers(1, 5), T=st.integers(5, 12))
     def test_pauses_stay_within_theirs(self, seed, high, fee, k, T):
         job = Job(1.0, high, amount=float(k), rate=1.0, move_cost=fee, whole=True)
-        for rule in (PauseResume(job), RunAtOnce(job)):
+        for rule in (PauseResume(job), RunAtOnce(job), SpreadEvenly(job)):
             worst = search_worst(
                 np.random.default_rng(seed), job, T,
                 lambda prices, rule=rule: convert(rule, prices).cost / best_conversion(job, prices).cost,
@@ -196,6 +207,14 @@ class TestRatios:
 
         assert search_worst(rng, job, T, exceed_plan) <= (1.0 + epsilon) * SLACK
         assert search_worst(rng, job, T, exceed_best) <= rule.ratio * SLACK
+
+    def test_clip_counts_the_start_that_a_running_plan_has_paid_for(self):
+        """While a plan runs it may wait only if it can also pay for a start of its own, later."""
+        job = Job(1.0, 2.0, rate=0.5, move_cost=1.0)
+        plan = [0.0, 0.0, 0.0, 0.5, 0.5, 0.0, 0.0]
+        prices = [1.0, 1.0, 1.436, 1.0, 1.0, 2.0, 2.0]
+        paid = convert(CLIP(job, plan, 0.2), prices).cost
+        assert paid <= 1.2 * job.cost(prices, plan).cost * SLACK
 
     @pytest.mark.parametrize(("high", "proved"), [(5.0, 1.893), (50.0, 5.326)])
     def test_falling_prices_that_jump_reach_the_ratio(self, high, proved):
@@ -232,6 +251,16 @@ class TestRun:
             if rule.job.whole:
                 assert set(found.x) <= {0.0, job.rate}
 
+    @given(seed=seeds, fee=fees, share=shares)
+    def test_it_adds_up_what_it_pays(self, seed, fee, share):
+        rng = np.random.default_rng(seed)
+        job = Job(1.0, 9.0, rate=share, move_cost=fee)
+        run = CLIP(job, draw_plan(rng, 6, share)).start(6)
+        prices = draw_prices(rng, 6, 1.0, 9.0)
+        for price in prices.tolist():
+            run.decide(price)
+        assert run.paid + fee * run.held == pytest.approx(job.cost(prices, run.x).cost)
+
     def test_it_decides_round_by_round_as_on_all_prices(self):
         prices = [5.0, 2.0, 7.0, 3.0]
         rule = RORO(Job(1.0, 9.0, rate=0.5, move_cost=0.3))
@@ -262,7 +291,7 @@ def test_bad_jobs_are_rejected_in_words():
         (lambda: Job(0.0, 1.0), r"low must be above 0.*Ratios need prices above zero"),
         (
             lambda: Job(1.0, 2.0, amount=5.0, rate=2.0, whole=True),
-            r"amount must be a multiple of rate=2",
+            r"must be a multiple of rate=2, got 5",
         ),
         (lambda: RORO(Job(1.0, 2.0, whole=True)), r"PauseResume is the rule for those"),
         (lambda: PauseResume(Job(1.0, 2.0)), r"job must be in whole rounds"),

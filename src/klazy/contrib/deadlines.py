@@ -89,7 +89,7 @@ class Job(Config):
         rate = amount if rate is None else min(positive(rate, "rate"), amount)
         if check_flag(whole, "whole") and abs(amount / rate - round(amount / rate)) > ROUNDING:
             raise InvalidInput(
-                f"amount must be a multiple of rate={rate:g} in whole rounds, got {amount:g}."
+                f"In whole rounds a job must be a multiple of rate={rate:g}, got {amount:g}."
             )
         price = non_negative(move_cost, "move_cost")
         self._keep(low=low, high=high, amount=amount, rate=rate, move_cost=price, whole=whole)
@@ -123,6 +123,14 @@ class Job(Config):
         paid = vector(prices, "prices", len(played))
         moved = np.abs(np.diff(played, prepend=0.0, append=0.0)).sum()
         return Conversion(played, float(paid @ played), self.move_cost * float(moved))
+
+
+def _divide_extremes(job: Job, moves: float | None = None) -> float:
+    """Divide the highest price, with moves at a price of a unit, by what the optimum must pay; by default move but once."""
+    once = 2.0 * job.move_cost * job.rate / job.amount
+    return (job.high + (once if moves is None else moves)) / (
+        job.low + (once if job.whole else 0.0)
+    )
 
 
 class Conversion(NamedTuple):
@@ -246,7 +254,7 @@ def ramp_threshold(job: Job) -> Threshold:
     low, high, beta = job.low, job.high, job.move_cost
     share = job.rate / job.amount
     # What runs at once, at full rate: any price is below the threshold.
-    trivial = Threshold((high + 2.0 * beta * share) / low, math.inf, 0.0, True, beta)
+    trivial = Threshold(_divide_extremes(job), math.inf, 0.0, True, beta)
     if high == low and beta == 0.0:
         return trivial._replace(ratio=1.0)
     if share == 1.0:
@@ -339,7 +347,7 @@ def pause_thresholds(job: Job) -> tuple[float, Array]:
         return float((solve(a) + 2.0 * beta).sum()) > a * (k * low + 2.0 * beta)
 
     # Running at once has this ratio; it is the better one where moves cost much.
-    most = (k * high + 2.0 * beta) / (k * low + 2.0 * beta)
+    most = _divide_extremes(job)
     at_once = most, np.full(k, high)
     if lacks(most):
         return at_once
@@ -365,8 +373,9 @@ class Rule(Config):
 
     @property
     def ratio(self) -> float:
-        """The proved ratio: how many times the optimum it pays at most; infinite where nothing is proved."""
-        return math.inf
+        """The proved ratio: how many times the optimum it pays at most. No rule pays more than this one, which starts anew for
+        every unit at the highest price."""
+        return _divide_extremes(self.job, 2.0 * self.job.move_cost)
 
     @abstractmethod
     def choose(self, run: Run, price: float) -> float:
@@ -433,6 +442,8 @@ class Run:
         self.x: list[float] = []
         self.prices: list[float] = []
         self.done = 0.0
+        #: What prices and moves have charged so far.
+        self.paid = 0.0
         #: What a rule remembers.
         self.memory: Any = None
 
@@ -473,6 +484,7 @@ class Run:
         x = min(self.room, max(self.need, wish))
         if self.rule.job.whole:
             x = self.room if x > 0.5 * self.rule.job.rate else 0.0
+        self.paid += price * x + self.rule.job.move_cost * abs(x - self.held)
         self.x.append(x)
         self.prices.append(price)
         self.done += x
@@ -595,11 +607,7 @@ class RunAtOnce(Rule):
 
     @property
     def ratio(self) -> float:
-        job = self.job
-        if job.whole:
-            fee = 2.0 * job.move_cost / job.units
-            return (job.high + fee) / (job.low + fee)
-        return (job.high + 2.0 * job.move_cost * job.rate / job.amount) / job.low
+        return _divide_extremes(self.job)
 
     def choose(self, run: Run, price: float) -> float:
         return self.job.rate
@@ -621,13 +629,6 @@ class SpreadEvenly(Rule):
 
     def choose(self, run: Run, price: float) -> float:
         return self.job.amount * (len(run.x) + 1) / run.T - run.done
-
-
-def check_plan(plan: Array, run: Run) -> Run:
-    """Reject a plan for another number of rounds."""
-    if len(plan) != run.T:
-        raise InvalidInput(f"plan must have {run.T} rounds, got {len(plan)}.")
-    return run
 
 
 class FollowPlan(Rule):
@@ -663,7 +664,9 @@ class FollowPlan(Rule):
         return float(self.plan[len(run.x)])
 
     def start(self, T: int) -> Run:
-        return check_plan(self.plan, super().start(T))
+        if len(self.plan) != T:
+            raise InvalidInput(f"plan must have {T} rounds, got {len(self.plan)}.")
+        return super().start(T)
 
 
 class RORO(Rule):
@@ -711,26 +714,7 @@ class RORO(Rule):
 
 
 def respond(threshold: Threshold, job: Job, done: float, held: float, price: float) -> float:
-    """Find the response of :class:`RORO` to a price.
-
-    Parameters
-    ----------
-    threshold : Threshold
-        The threshold.
-    job : Job
-        The job.
-    done : float
-        What the threshold counts as done.
-    held : float
-        What the last round converted.
-    price : float
-        The price.
-
-    Returns
-    -------
-    float
-        What to convert.
-    """
+    """Return the response of :class:`RORO` to a price, where so much is done and the last round held so much."""
     least = job.amount * threshold.share(price + job.move_cost) - done
     most = job.amount * threshold.share(price - job.move_cost) - done
     return min(job.rate, max(0.0, least, min(most, held)))
@@ -826,23 +810,24 @@ def clip_threshold(job: Job, epsilon: float) -> Threshold:
     return Threshold(ratio, high, high - last / ratio, False, job.move_cost)
 
 
-class CLIP(Rule):
+class CLIP(FollowPlan):
     r"""Follow a threshold, as long as that leaves the way to :math:`1 + \epsilon` times the cost of a plan open.
 
     It responds as :class:`RORO` does, with :func:`clip_threshold`, but only among the decisions that satisfy
 
-    .. math:: C_t + \beta |x_t - a_t| + U' (A_t - z_t)^+ - L (z_t - A_t)^+ \le (1 + \epsilon) D_t
-              + \epsilon \bigl(\beta a_t + L (1 - A_t)\bigr), \qquad U' = U + 2 \beta,
+    .. math:: C_t + 2 \beta (a_t - x_t)^+ + U' (A_t - z_t)^+ - L (z_t - A_t)^+ \le (1 + \epsilon) D_t
+              + \epsilon L (1 - A_t), \qquad U' = U + 2 \beta,
 
-    where the plan converts :math:`a_t`, in all :math:`A_t`, and has paid :math:`D_t`; the rule has converted :math:`z_t` and
-    paid :math:`C_t`, all as shares of the job. Who satisfies it can go over to the plan, whatever comes: what is missing
-    costs at most U', what is done already saves at least L. So it pays at most :math:`1 + \epsilon` times what the plan
-    pays, which docs/theory.md proves. The threshold counts only what it would have bought itself.
+    where the plan converts :math:`a_t`, in all :math:`A_t`, and would have paid :math:`D_t` if it stopped now; the rule has
+    converted :math:`z_t` and would have paid :math:`C_t`, all as shares of the job. Who satisfies it can go over to the plan,
+    whatever comes: what is missing costs at most U', what is done already saves at least L. So it pays at most
+    :math:`1 + \epsilon` times what the plan pays, which docs/theory.md proves. The threshold counts only what it would have
+    bought itself.
 
     The rule is that of Lechowicz, Christianson, Sun, Bashir, Hajiesmaili, Wierman and Shenoy, *Chasing Convex Functions with
-    Long-term Constraints* (2024); there the ratio without good advice is :math:`\gamma`, for jobs that one round can do. For
-    slower jobs only that of running at once is known here. Do not use it if nobody knows more of the next prices than their
-    bounds.
+    Long-term Constraints* (2024); without good advice its ratio is :math:`\gamma`, for jobs that one round can do, without a
+    move cost. For others only the ratio of every rule is known here. Do not use it if nobody knows more of the next prices
+    than their bounds.
 
     Parameters
     ----------
@@ -861,57 +846,46 @@ class CLIP(Rule):
     ([0.0, 0.0, 1.0], 7.14)
     """
 
-    plan: Array
     epsilon: float
 
     def __init__(self, job: Job, plan: ArrayLike, epsilon: float = 0.5) -> None:
-        # RORO rejects jobs in whole rounds, and FollowPlan plans that are none.
-        values = FollowPlan(RORO(job).job, plan).plan
-        self._keep(job=job, plan=values, epsilon=positive(epsilon, "epsilon"))
-
-    def start(self, T: int) -> Run:
-        return check_plan(self.plan, super().start(T))
+        super().__init__(RORO(job).job, plan)
+        self._keep(epsilon=positive(epsilon, "epsilon"))
 
     @cached_property
     def threshold(self) -> Threshold:
-        """Its threshold, whose ratio is that without good advice for jobs that one round can do."""
+        """Its threshold."""
         return clip_threshold(self.job, self.epsilon)
 
     @property
     def ratio(self) -> float:
-        one_round = self.job.rate == self.job.amount
-        return self.threshold.ratio if one_round else RunAtOnce(self.job).ratio
+        is_proved = self.job.rate == self.job.amount and self.job.move_cost == 0.0
+        return self.threshold.ratio if is_proved else super().ratio
 
     def choose(self, run: Run, price: float) -> float:
-        job, t = self.job, len(run.x)
-        seen = np.array([*run.prices, price])
-        own = float(run.memory or 0.0)
-        wish = respond(self.threshold, job, own, run.held, price)
-        x = min(run.room, max(run.need, wish))
-        plan = self.plan[: t + 1]
+        job = self.job
+        fee = job.move_cost
+        prices = [*run.prices, price]
+        plan = self.plan[: len(prices)]
         advised = float(plan.sum())
-        moved = float(np.abs(np.diff(plan, prepend=0.0)).sum())
-        allowed = (1.0 + self.epsilon) * (float(seen @ plan) + job.move_cost * moved)
-        rest = max(0.0, job.amount - advised)
-        allowed += self.epsilon * (job.move_cost * plan[-1] + job.low * rest)
-        moved = float(np.abs(np.diff(run.x, prepend=0.0)).sum())
-        paid = float(seen[:-1] @ np.array(run.x)) + job.move_cost * moved
+        allowed = (1.0 + self.epsilon) * job.cost(prices, plan).cost
+        allowed += (self.epsilon * (job.amount - advised) + ROUNDING * job.amount) * job.low
 
         def exceeds(x: float) -> bool:
-            total = paid + price * x + job.move_cost * abs(x - run.held)
-            done = run.done + x
-            if done >= job.amount * (1.0 - ROUNDING):
-                total += job.move_cost * x - job.low * rest - job.move_cost * plan[-1]
-            else:
-                total += job.move_cost * abs(x - plan[-1])
-                total += (job.high + 2.0 * job.move_cost) * max(0.0, advised - done)
-                total -= job.low * max(0.0, done - advised)
-            return total > allowed + ROUNDING * job.low * job.amount
+            total = run.paid + price * x + fee * (abs(x - run.held) + x)
+            ahead = run.done + x - advised
+            total -= ahead * (job.low if ahead > 0.0 else job.high + 2.0 * fee)
+            # Who has done all of it need not start with the plan.
+            if run.done + x < job.amount * (1.0 - ROUNDING):
+                total += 2.0 * fee * max(0.0, plan[-1] - x)
+            return total > allowed
 
+        own = run.memory or 0.0
+        wish = respond(self.threshold, job, own, run.held, price)
+        x = min(run.room, max(run.need, wish))
         follow = min(run.room, max(run.need, float(plan[-1])))
         if exceeds(x):
             # What is allowed is an interval with `follow` in it.
-            step = _bisect(lambda share: exceeds(x + share * (follow - x)), 0.0, 1.0)
-            x += step * (follow - x)
+            x += (follow - x) * _bisect(lambda share: exceeds(x + share * (follow - x)), 0.0, 1.0)
         run.memory = own + min(wish, x)
         return x
