@@ -365,6 +365,16 @@ WEALTH: dict[str, Callable[..., kl.types.Learner[Any]]] = {
 }
 # They are in one state at a time; see test_states.py.
 METRIC = kl.contrib.FiniteMetric(0.7, D=[[0.0, 1.0, 3.0], [1.0, 0.0, 3.0], [3.0, 3.0, 0.0]])
+JOB = kl.contrib.Job(1.0, 9.0)
+JOBS = [
+    JOB,
+    kl.contrib.RORO(JOB),
+    kl.contrib.PauseResume(JOB.replace(whole=True)),
+    kl.contrib.RunAtOnce(JOB),
+    kl.contrib.SpreadEvenly(JOB),
+    kl.contrib.FollowPlan(JOB, [0.5, 0.5]),
+    kl.contrib.CLIP(JOB, [0.5, 0.5], epsilon=0.1),
+]
 STATES: dict[str, Callable[..., kl.types.Learner[Any]]] = {
     "WorkFunction": lambda domain: kl.contrib.WorkFunction(domain, METRIC),
     "Stay": lambda domain: kl.contrib.Stay(domain, METRIC, times=0.5),

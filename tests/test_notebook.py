@@ -15,6 +15,7 @@ from cases import (
     DRIFTED,
     EVERY_LEARNER,
     FAMILIES,
+    JOBS,
     MEMORIES,
     METRIC,
     MOVEMENTS,
@@ -59,6 +60,7 @@ CONFIGS = examples_of(
         *(make(3) for make in MOVEMENTS.values()),
         PLANNING,
         AUTOSCALER,
+        *JOBS,
         *(make(kl.Simplex(3)) for make in (STATES | WEALTH).values()),
         *(
             make(domain, 1.0)

@@ -45,6 +45,11 @@ CLASS_OPTIONS = ("domain", "costs", "movement")
 # Options that are not klazy.replay's.
 OF_THE_COMMAND = {"trace", "hold", "per_round", "html", "emit", "contender", "emit_at", "as_json"}
 OF_THE_COMMAND |= feeds.FEED_OPTIONS.keys()
+# Options for jobs with a deadline, and those of a replay that go together with these.
+OF_JOBS = {"deadline", "rate", "low", "high", "price", "every"}
+OF_THE_COMMAND |= {"convert", *OF_JOBS}
+WITH_JOBS = {"trace", "move_cost", "train", "forecast", "time", "fill", "unit", "whole", "html"}
+WITH_JOBS |= {"as_json", "convert", *OF_JOBS, *feeds.FEED_OPTIONS}
 Text = str | None
 
 
@@ -142,6 +147,35 @@ def replay(
             "Be in one column at a time: a file with what switching between columns costs, in multiples of the move cost."
         ),
     ] = None,
+    convert: Annotated[
+        float | None,
+        option(
+            "Jobs instead of decisions that stay: convert this amount, such as 6 hours of work, at the prices of a column."
+        ),
+    ] = None,
+    deadline: Annotated[
+        int | None, option("With --convert: the rows that a job may take.", min=1)
+    ] = None,
+    rate: Annotated[
+        float | None, option("With --convert: the most that a row converts.", "1")
+    ] = None,
+    low: Annotated[
+        float | None,
+        option(
+            "With --convert: the least price that there can be.",
+            "the least of the rows to tune on",
+        ),
+    ] = None,
+    high: Annotated[float | None, option("With --convert: the highest, likewise.")] = None,
+    price: Annotated[
+        Text, option("With --convert: the column of prices.", "the only one")
+    ] = None,
+    every: Annotated[
+        int | None,
+        option(
+            "With --convert: start a job in every so many rows.", "in 500 of those scored", min=1
+        ),
+    ] = None,
     start: Annotated[
         Text, option("The decision before the first row, one number per column.")
     ] = None,
@@ -173,7 +207,9 @@ def replay(
     whole: Annotated[
         bool | None,
         typer.Option(
-            "--whole/--no-whole", help="Decide in whole numbers only.", show_default="with --per"
+            "--whole/--no-whole",
+            help="Decide in whole numbers only; with --convert, all of the rate or nothing.",
+            show_default="with --per",
         ),
     ] = None,
     hold: Annotated[int, option("Keep each decision for at least this many rounds.", min=1)] = 1,
@@ -213,6 +249,7 @@ def replay(
       klazy replay load.csv --domain box --upper 40 --costs pinball --advice load_advice --delta 0.1
       klazy replay returns.csv --costs log-wealth --movement l1 --move-cost 0.0001:0.01:5
       klazy replay latency.csv --states switching.csv --move-cost 20
+      klazy replay carbon.csv --convert 6 --deadline 24 --move-cost 20 --html jobs.html
       klazy replay delays.csv --move-cost 5 --emit agent.json && klazy live agent.json < today.csv
       klazy replay --prometheus http://localhost:9090 --query 'sum(rate(http_requests_total[1m]))' --since 14d --step 60s
       klazy --import mine replay delays.csv --domain mine:domain --costs mine:costs
@@ -224,6 +261,9 @@ def replay(
     for file in (html, emit):
         if file is not None:
             _check_writable(file)
+    if convert is not None or any(context.params[name] is not None for name in OF_JOBS):
+        _replay_jobs(context)
+        return
     options = {
         name: value for name, value in context.params.items() if name not in OF_THE_COMMAND
     }
@@ -257,6 +297,50 @@ def replay(
         say(str(html))
     if emitted is not None:
         say(f"{emit}: {_describe_emitted(found, emitted, emit_at)}")
+
+
+def _replay_jobs(context: typer.Context) -> None:
+    """Replay jobs with a deadline."""
+    from klazy.studies.replay.jobs import replay_jobs, write_table
+    from klazy.studies.replay.setup import read_move_costs
+
+    given = context.params
+    if given["convert"] is None or given["deadline"] is None:
+        raise InvalidInput("A job needs an amount and a deadline: --convert 6 --deadline 24.")
+    for name in given:
+        source = context.get_parameter_source(name)
+        if name not in WITH_JOBS and source is not None and source.name == "COMMANDLINE":
+            raise InvalidInput(
+                f"{write_option(name)} does not go together with --convert. Leave it out."
+            )
+    prices = read_move_costs(given["move_cost"])
+    if len(prices) > 1:
+        raise InvalidInput(
+            f"With --convert, --move-cost must be one number, got {given['move_cost']}."
+        )
+    options = {name: given[name] for name in ("low", "high", "price", "every")}
+    options |= {name: given[name] for name in ("forecast", "train", "time", "fill", "unit")}
+    if given["rate"] is not None:
+        options["rate"] = given["rate"]
+    found = replay_jobs(
+        _read_data(given),
+        given["convert"],
+        given["deadline"],
+        whole=bool(given["whole"]),
+        move_cost=prices[0],
+        **options,
+    )
+    if given["html"] is not None:
+        with explain_os_error(f"write {given['html']}"):
+            found.to_html(given["html"], read_command_line())
+    if given["as_json"]:
+        print(found.to_json())
+        return
+    say(found.answer)
+    print()
+    say(write_plainly(write_table(found)))
+    if given["html"] is not None:
+        say(str(given["html"]))
 
 
 def _read_data(given: dict[str, Any]) -> Any:

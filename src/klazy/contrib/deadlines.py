@@ -10,7 +10,7 @@ The rules are thresholds: the more is done, the lower the price at which they go
 from __future__ import annotations
 
 import math
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -357,7 +357,7 @@ def pause_thresholds(job: Job) -> tuple[float, Array]:
     return (ratio, prices) if falls.all() else at_once
 
 
-class Rule(Config):
+class Rule(Config, ABC):
     """Base class of rules for a job.
 
     Parameters

@@ -342,7 +342,7 @@ def make_report(found: "Report", command: str) -> str:
         found=found,
         answer=_write_answer(found),
         verdict=judge(found),
-        facts={name: _set_signs(value) for name, value in list_facts(found).items()},
+        facts={name: set_signs(value) for name, value in list_facts(found).items()},
         table=[_put_totals_first(row) for row in write_table(found)],
         candidates=CANDIDATES,
         folds=[_tabulate_fold(found, at) for at in range(len(found.folds))],
@@ -363,10 +363,10 @@ def _put_totals_first(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def _write_answer(found: "Report") -> list[str]:
-    return [_set_signs(words) for words in answer(found)]
+    return [set_signs(words) for words in answer(found)]
 
 
-def _set_signs(words: str) -> str:
+def set_signs(words: str) -> str:
     """Write the sign before half an interval's width as pages can, and a terminal may not."""
     return words.replace("+-", "\N{PLUS-MINUS SIGN}")
 

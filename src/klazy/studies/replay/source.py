@@ -618,9 +618,8 @@ def _choose_columns(
     for name in (*(only or ()), *without):
         if not any(_fits(each, name) for each in names):
             option = write_option(role)
-            raise InvalidInput(
-                f"{option} must be a file or columns of the data ({known}), got {name!r}."
-            )
+            what = "a column" if role == "price" else "a file or columns"
+            raise InvalidInput(f"{option} must be {what} of the data ({known}), got {name!r}.")
     chosen = only or [
         name for name in names if name != time and not any(_fits(name, each) for each in without)
     ]

@@ -23,6 +23,7 @@ from klazy.studies.replay.scoring import BASELINE, OPTIMUM
 from klazy.studies.tuning import Score
 
 if TYPE_CHECKING:
+    from klazy.studies.replay.jobs import JobsReport
     from klazy.studies.replay.report import Report, Saving
 
 # If the projection binds in a smaller share of the rounds, laziness has nothing to act on.
@@ -51,13 +52,13 @@ YEAR_DAYS = 365.25
 
 def judge(found: "Report") -> str:
     """Return ``"saves"`` if the best paid less than the reference, ``"perhaps"`` if within chance, else ``"keep"``."""
-    return _judge_gain(found.best, found.reference, "saves", "keep")
+    return judge_gain(found.best, found.reference, "saves", "keep")
 
 
 def judge_laziness(found: "Report") -> str:
     """Return ``"helps"`` if a lazy learner paid less than simple rules and GD, ``"perhaps"`` if within chance, else ``"does not
     help"``."""
-    return _judge_gain(
+    return judge_gain(
         found.best_of("lazy"), found.best_of("simple", "greedy"), "helps", "does not help"
     )
 
@@ -67,10 +68,10 @@ def judge_told(found: "Report", style: str) -> str | None:
     chance, else ``"do not help"``; None without them."""
     if not any(score.kind == style for score in found.scores):
         return None
-    return _judge_gain(found.best_of(style), found.best_of(*UNTOLD), "help", "do not help")
+    return judge_gain(found.best_of(style), found.best_of(*UNTOLD), "help", "do not help")
 
 
-def _judge_gain(one: Score, other: Score, yes: str, no: str) -> str:
+def judge_gain(one: Score, other: Score, yes: str, no: str) -> str:
     gain, half = one.compare(other)
     if gain <= 0.0 or one.ties_with(other):
         return no
@@ -429,6 +430,6 @@ def write_table(found: "Report", shown: int | None = None) -> list[dict[str, Any
     ]
 
 
-def add_unit(found: "Report", label: str) -> str:
+def add_unit(found: "Report | JobsReport", label: str) -> str:
     """Add the unit of costs to a label, if there is one."""
     return f"{label} ({found.unit})" if found.unit else label
