@@ -259,11 +259,14 @@ def _list_ensembles(grid: Grid, some: np.ndarray) -> Iterator[tuple[_Launch, np.
         learner = grid.learners[i]
         leads = rule_of(learner) == LEADER
         threads = count_threads(len(learner.experts))
-        layout = LeaderLayout(learner, threads) if leads else EnsembleLayout(learner, threads)
         state = learner.init()
+        layout = EnsembleLayout(learner, threads)
+        known = regression = 0
+        if leads:
+            layout = LeaderLayout(learner, threads)
+            known = layout.share(state).size
+            regression = state.regression.size
         image = layout.pack(state)
-        known = layout.share(state).size if leads else 0
-        regression = state.regression.size if leads else 0
         sizes = (image.size, known, regression, layout.is_long)
         kind = (learner.domain.code, layout.rules, learner.domain.dim, threads, leads, *sizes)
         alike.setdefault(kind, []).append((int(i), image))
