@@ -63,7 +63,13 @@ def _pairs(row: list[tuple[int, int]]) -> set[tuple[tuple[int, int], tuple[int, 
 
 
 TRIANGLE = kl.Polytope([[1.0, 1.0], [-1.0, 0.0], [0.0, -2.0]], [1.0, 0.5, 0.0])
-UNBOUNDED = [kl.contrib.Space(3), kl.Product([kl.contrib.Space(2), kl.Simplex(3)])]
+UNBOUNDED = [
+    kl.contrib.Space(3),
+    kl.Product([kl.contrib.Space(2), kl.Simplex(3)]),
+    kl.Polytope([[1.0, 2.0, -1.0]], [0.5]),
+    kl.Polytope(-np.eye(3), np.zeros(3)),
+    kl.Polytope([[1.0, 1.0, 0.0], [1.0, -0.5, 0.2], [-1.0, 0.0, 0.3]], [1.0, 0.3, 2.0]),
+]
 SETS = [
     kl.L2Ball(1),
     kl.L2Ball(5),

@@ -57,9 +57,10 @@ REJECTED = {
     "The polytope is empty: no x has A x <= b.": (
         lambda: kl.Polytope([[1.0], [-1.0]], [-1.0, -1.0])
     ),
-    "The polytope is unbounded. Add constraints in every direction.": lambda: kl.Polytope(
-        [[1, 0]], [1]
-    ),
+    (
+        "domain must be bounded, got Polytope(A=[[1.0, 0.0]], b=[1.0]). Cut it, as in Intersection([domain, "
+        "L2Ball(2, 10.0)]), or use contrib.CoinBetting."
+    ): lambda: kl.auto(kl.Polytope([[1, 0]], [1])),
     "sets must be a list such as [Box(0, 1), Simplex(3)], got [].": lambda: kl.Product([]),  # pyright: ignore
     "sets[1] must be a ConvexSet such as Simplex(3), got 3.": lambda: kl.Product(
         [kl.Box(0, 1), 3]

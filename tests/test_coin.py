@@ -3,6 +3,7 @@
 import re
 from typing import Any
 
+import cvxpy as cp
 import numpy as np
 import pytest
 from hypothesis import given
@@ -11,6 +12,8 @@ from hypothesis import strategies as st
 import klazy as kl
 from cases import LEARNERS, UNBOUNDED, evaluated, gradients
 from klazy.contrib import coin_betting_bound
+from klazy.theory import certify
+from test_sets import constraints
 
 seeds = st.integers(0, 2**16)
 TEXT: Any = "a"
@@ -179,12 +182,68 @@ class TestUnbounded:
             kl.contrib.OBD,
             lambda domain: kl.offline_optimum(np.ones((3, domain.dim)), domain),
             lambda domain: kl.best_fixed(np.ones((3, domain.dim)), domain),
-            lambda domain: domain.argmin_linear(np.ones(domain.dim)),
+            lambda domain: kl.frontier(np.ones((3, domain.dim)), domain),
+            lambda domain: kl.offline_optimum(
+                kl.QuadraticCosts(np.ones((3, domain.dim))), domain, "l1", ramp=(1.0, 1.0)
+            ),
         ],
     )
     def test_what_needs_bounds_refuses_it(self, domain, make):
-        with pytest.raises(ValueError, match=r"Space\(dim="):
+        with pytest.raises(
+            ValueError, match=re.escape(f"domain must be bounded, got {domain!r}")
+        ):
             make(domain)
+
+    def test_a_linear_cost_without_a_least_value_is_refused(self, domain):
+        with pytest.raises(ValueError, match="A linear cost has no least value on "):
+            domain.argmin_linear((-1.0) ** np.arange(domain.dim))
+
+    def test_a_run_is_compared_and_certified(self, domain):
+        trace = kl.run(kl.GD(domain, 2.0), gradients(1, 10, domain.dim))
+        known = certify(trace, domain.project(np.ones(domain.dim)))
+        assert np.isinf(known.worst_case).all()
+        assert (known.realised >= known.regret - 1e-12).all()
+
+    @pytest.mark.parametrize("movement", ["l2", "l1"])
+    @pytest.mark.parametrize("start", [None, 4.0])
+    def test_squared_distances_have_an_optimum_on_it(self, domain, movement, start):
+        """Far targets and a far start: the part of the set that is searched must hold the optimum."""
+        targets = gradients(2, 6, domain.dim, 3.0)
+        costs = kl.QuadraticCosts(targets, np.linspace(0.5, 2.0, 6))
+        x0 = None if start is None else np.full(domain.dim, start)
+        found = kl.offline_optimum(costs, domain, movement, x0=x0, gap=1e-5)
+        u = cp.Variable((6, domain.dim))
+        size = {"l2": lambda z: cp.sum(cp.norm(z, axis=1)), "l1": lambda z: cp.sum(cp.abs(z))}
+        paid = 0.5 * cp.sum(
+            cp.multiply(np.linspace(0.5, 2.0, 6), cp.sum((u - targets) ** 2, axis=1))
+        )
+        paid += size[movement](cp.diff(u, axis=0))
+        if x0 is not None:
+            paid += size[movement](u[:1] - x0[None])
+        inside = [limit for t in range(6) for limit in constraints(domain, u[t])]
+        best = cp.Problem(cp.Minimize(paid), inside).solve(solver=cp.CLARABEL)
+        assert found.lower_bound <= best * (1.0 + 1e-7)
+        assert best <= found.cost * (1.0 + 1e-7)
+
+    def test_a_far_start_may_draw_the_optimum_away_from_all_targets(self, domain):
+        """One target for all rounds: standing still there costs nothing but the first move."""
+        goal = domain.start
+        away = domain.project(goal + np.linspace(-100.0, 100.0, domain.dim)) - goal
+        start = goal + 100.0 * away / np.linalg.norm(away)
+        found = kl.offline_optimum(
+            kl.QuadraticCosts(np.tile(goal, (3, 1))), domain, kl.L2Movement(9.0), x0=start
+        )
+        gone = float(np.linalg.norm(found.u[0] - goal))
+        assert gone == pytest.approx(3.0, abs=0.1)  # each of three rounds pulls by one per unit
+
+    def test_the_best_fixed_point_and_the_frontier_are_known_for_squared_distances(self, domain):
+        costs = kl.QuadraticCosts(gradients(2, 6, domain.dim, 3.0))
+        best = kl.best_fixed(costs, domain)
+        np.testing.assert_allclose(best.x, domain.project(costs.data.mean(axis=0)), atol=1e-9)
+        curve = kl.frontier(costs, domain)
+        lower, upper = curve.best([0.0])
+        assert lower[0] <= best.cost * (1.0 + 1e-9)
+        assert upper[0] == pytest.approx(best.cost, rel=1e-6)
 
 
 def test_projections_onto_the_whole_space_change_nothing():

@@ -2085,6 +2085,13 @@ class TestTheCommand:
             said,
         )
 
+    def test_refuses_a_polytope_without_bounds(self, tmp_path):
+        pl.DataFrame({"a": np.arange(40.0), "b": np.ones(40)}).write_csv(tmp_path / "t.csv")
+        (tmp_path / "set.json").write_text(json.dumps({"A": [[1.0, 1.0]], "b": [1.0]}))
+        options = ["--domain", "polytope", "--polytope", "set.json"]
+        said = self.klazy("t.csv", *options, folder=tmp_path, status=2)
+        assert said == "polytope must have bounds in all directions, got set.json. Add sides.\n"
+
     def test_refuses_in_one_line(self, tmp_path):
         """Here, and for docs/replay.md in tests/test_docs.py, the command is a process of its own."""
         written(tmp_path, "a,b\n1,2\n3,x\n", "t.csv")

@@ -1,5 +1,6 @@
 """Laws of every set: its projection is the projection, and its other answers agree with it."""
 
+import sys
 from typing import Any
 
 import cvxpy as cp
@@ -9,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import klazy as kl
-from cases import SETS, TRIANGLE, evaluated, points
+from cases import SETS, TRIANGLE, UNBOUNDED, evaluated, points
 from klazy.base.checks import Array
 
 TOL = 1e-9  # of the sets' own notion of inside, times the size of what was projected
@@ -26,8 +27,8 @@ def scale(*values: Array) -> float:
     return 1.0 + max(float(np.abs(v).max()) for v in values)
 
 
-@pytest.mark.parametrize("domain", SETS, ids=repr)
-class TestEverySet:
+@pytest.mark.parametrize("domain", SETS + UNBOUNDED, ids=repr)
+class TestEveryProjection:
     @given(data=st.data())
     def test_projection_is_feasible(self, domain, data):
         x = domain.project(data.draw(points(domain.dim)))
@@ -45,15 +46,6 @@ class TestEverySet:
         assert gap <= np.linalg.norm(y - z) + TOL * scale(y, z)
 
     @given(data=st.data())
-    def test_residual_is_normal_to_the_set(self, domain, data):
-        """The variational inequality <y - x, z - x> <= 0 for every z of the set characterises x = Proj(y)."""
-        y = data.draw(points(domain.dim))
-        x, z = domain.project(y), domain.project(data.draw(points(domain.dim)))
-        assert (y - x) @ (z - x) <= TOL * scale(y) * scale(x, z)
-        worst = domain.argmin_linear(x - y)
-        assert (y - x) @ (worst - x) <= nearly(domain) * scale(y) * scale(x)
-
-    @given(data=st.data())
     def test_points_of_the_set_stay(self, domain, data):
         inside = domain.project(data.draw(points(domain.dim, 2))).mean(axis=0)
         np.testing.assert_allclose(domain.project(inside), inside, atol=TOL)
@@ -63,6 +55,46 @@ class TestEverySet:
         y = data.draw(points(domain.dim, 6)).reshape(2, 3, domain.dim)
         rows = [[domain.project(row) for row in block] for block in y]
         np.testing.assert_allclose(domain.project(y), rows, atol=TOL * scale(y))
+
+    def test_start_is_the_point_nearest_to_the_origin(self, domain):
+        np.testing.assert_allclose(domain.start, domain.project(np.zeros(domain.dim)), atol=TOL)
+        assert domain.contains(domain.start)
+
+    def test_repr_and_file_form_give_the_set_back(self, domain):
+        assert evaluated(repr(domain)) == domain
+        assert kl.types.ConvexSet.from_dict(domain.to_dict()) == domain
+
+    @pytest.mark.parametrize("seed", range(3))
+    def test_agrees_with_a_conic_solver(self, domain, seed):
+        y = np.random.default_rng(seed).normal(scale=2.0, size=domain.dim)
+        x = cp.Variable(domain.dim)
+        best = cp.Problem(cp.Minimize(cp.sum_squares(x - y)), constraints(domain, x)).solve(
+            solver=cp.CLARABEL
+        )
+        assert x.value is not None
+        ours = domain.project(y)
+        gap = 1e-7 * (1.0 + y @ y)  # ten times the gap at which Clarabel stops
+        assert abs((ours - y) @ (ours - y) - best) <= gap
+        assert (
+            np.linalg.norm(ours - x.value) <= gap**0.5
+        )  # the objective grows by at least the squared distance
+
+    @given(data=st.data())
+    def test_no_point_of_the_set_is_nearer(self, domain, data):
+        """The variational inequality <y - x, z - x> <= 0 for every z of the set characterises x = Proj(y)."""
+        y = data.draw(points(domain.dim))
+        x, z = domain.project(y), domain.project(data.draw(points(domain.dim)))
+        assert (y - x) @ (z - x) <= TOL * scale(y) * scale(x, z)
+
+
+@pytest.mark.parametrize("domain", SETS, ids=repr)
+class TestEveryBoundedSet:
+    @given(data=st.data())
+    def test_no_point_is_lower_than_the_projection_along_the_way_to_it(self, domain, data):
+        y = data.draw(points(domain.dim))
+        x = domain.project(y)
+        worst = domain.argmin_linear(x - y)
+        assert (y - x) @ (worst - x) <= nearly(domain) * scale(y) * scale(x)
 
     @given(data=st.data())
     def test_argmin_linear_is_feasible_and_no_point_is_better(self, domain, data):
@@ -83,33 +115,10 @@ class TestEverySet:
             domain, kl.L2Ball | kl.L1Ball | kl.Box | kl.Simplex
         )
 
-    def test_start_is_the_point_nearest_to_the_origin(self, domain):
-        np.testing.assert_allclose(domain.start, domain.project(np.zeros(domain.dim)), atol=TOL)
-        assert domain.contains(domain.start)
-
     def test_what_is_outside_is_not_contained(self, domain):
         assert not domain.contains(domain.start + 2.0 * domain.diameter + 1.0)
         assert not domain.contains(np.full(domain.dim, np.nan))
         assert not domain.contains(np.zeros(domain.dim + 1))
-
-    def test_repr_and_file_form_give_the_set_back(self, domain):
-        assert evaluated(repr(domain)) == domain
-        assert kl.types.ConvexSet.from_dict(domain.to_dict()) == domain
-
-    @pytest.mark.parametrize("seed", range(3))
-    def test_agrees_with_a_conic_solver(self, domain, seed):
-        y = np.random.default_rng(seed).normal(scale=2.0, size=domain.dim)
-        x = cp.Variable(domain.dim)
-        best = cp.Problem(cp.Minimize(cp.sum_squares(x - y)), constraints(domain, x)).solve(
-            solver=cp.CLARABEL
-        )
-        assert x.value is not None
-        ours = domain.project(y)
-        gap = 1e-7 * (1.0 + y @ y)  # ten times the gap at which Clarabel stops
-        assert abs((ours - y) @ (ours - y) - best) <= gap
-        assert (
-            np.linalg.norm(ours - x.value) <= gap**0.5
-        )  # the objective grows by at least the squared distance
 
 
 def constraints(domain: kl.types.ConvexSet, x: cp.Expression) -> list[Any]:
@@ -131,6 +140,8 @@ def constraints(domain: kl.types.ConvexSet, x: cp.Expression) -> list[Any]:
             return [x >= domain.floor, x <= domain.cap, cp.sum(x) == domain.total]
         case kl.Polytope():
             return [domain.A @ x <= domain.b]
+        case kl.contrib.Space():
+            return []
         case kl.Product():
             ends = np.cumsum([s.dim for s in domain.sets])
             parts = zip(domain.sets, ends, strict=True)
@@ -383,3 +394,58 @@ def test_a_small_polytope_keeps_its_vertices_and_finds_the_lowest_as_a_linear_pr
     assert len(corners) == 8
     flat = kl.Polytope([[1.0, 0.0], [-1.0, 0.0], [0.0, 1.0], [0.0, -1.0]], [0.0, 0.0, 1.0, 1.0])
     assert flat._vertices is None
+
+
+WEDGE = UNBOUNDED[-1]
+
+
+@pytest.mark.parametrize("size", [1e-6, 1.0, 1e6, 1e12])
+def test_points_far_from_an_unbounded_polytope_are_projected(size):
+    """No point of the set can be far enough away to be clipped: the set goes on for ever."""
+    for y in size * np.random.default_rng(0).normal(size=(20, 3)):
+        x = WEDGE.project(y)
+        assert WEDGE.contains(x)
+        others = WEDGE.project(x + size * np.random.default_rng(1).normal(size=(30, 3)))
+        assert ((others - x) @ (y - x)).max() <= 1e-12 * (size + 1.0) ** 2
+
+
+def test_a_half_space_and_an_orthant_have_closed_forms(monkeypatch):
+    """They need no solver; it gives the same points."""
+    half, orthant = UNBOUNDED[2:4]
+    y = np.random.default_rng(0).normal(scale=3.0, size=(40, 3))
+    solved = [[domain._nearest_one(point) for point in y] for domain in (half, orthant)]
+    monkeypatch.setitem(sys.modules, "daqp", None)
+    np.testing.assert_allclose(half.project(y), solved[0], atol=1e-12)
+    np.testing.assert_allclose(orthant.project(y), solved[1], atol=1e-12)
+    np.testing.assert_array_equal(orthant.project(y), np.maximum(y, 0.0))
+    with pytest.raises(ImportError, match="daqp"):
+        WEDGE.project([9.0, 9.0, 9.0])
+
+
+def test_a_linear_cost_has_a_least_value_on_an_unbounded_polytope_or_says_so():
+    domain = UNBOUNDED[-1]
+    inside = -np.array([0.3, 0.2, 0.5]) @ domain.A  # a cone of such costs has one
+    x = domain.argmin_linear(inside)
+    assert inside @ x == pytest.approx(-np.array([0.3, 0.2, 0.5]) @ domain.b, abs=1e-9)
+    with pytest.raises(ValueError, match="A linear cost has no least value on Polytope"):
+        domain.argmin_linear(-inside)
+
+
+def test_half_spaces_meet_like_one_polytope():
+    """Also with a ball or a box, and far away; those that bound a set together count as unbounded."""
+    rows, bounds = WEDGE.A, WEDGE.b
+    parts = [kl.Polytope(rows[i : i + 1], bounds[i : i + 1]) for i in range(3)]
+    met = kl.Intersection(parts)
+    assert not met.bounded
+    for size in (1.0, 1e9):
+        for y in size * np.random.default_rng(0).normal(size=(10, 3)):
+            np.testing.assert_allclose(met.project(y), WEDGE.project(y), atol=1e-9 * size)
+    cut = kl.Intersection([*parts, kl.L2Ball(3, 2.0)])
+    assert cut.bounded
+    y = np.array([3.0, 4.0, -5.0])
+    x = cut.project(y)
+    assert cut.contains(x)
+    others = cut.project(np.random.default_rng(0).normal(scale=2.0, size=(50, 3)))
+    assert ((others - x) @ (y - x)).max() <= 1e-10
+    with pytest.raises(ValueError, match="No least value of a linear cost is known on Inter"):
+        met.argmin_linear([1.0, 0.0, 0.0])

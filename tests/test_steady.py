@@ -176,7 +176,8 @@ def test_blocks_bound_the_jumps_of_a_strongly_adaptive_learner():
         ),
         (
             lambda: kl.contrib.SteadyAdaptive(kl.contrib.Space(2), 10, 1.0),
-            "domain must be bounded, got Space(dim=2). Use L2Ball(...) or contrib.CoinBetting.",
+            "domain must be bounded, got Space(dim=2). Cut it, as in Intersection([domain, L2Ball(2, 10.0)]), or use "
+            "contrib.CoinBetting.",
         ),
         (
             lambda: kl.contrib.SteadyAdaptive(ANY, 10, 1.0),

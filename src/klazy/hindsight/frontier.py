@@ -31,7 +31,7 @@ from klazy.costs import Costs
 from klazy.game.game import Game
 from klazy.hindsight.offline import solve
 from klazy.hindsight.optimum import GapNotReached, Optimum
-from klazy.hindsight.problem import Problem, check_bounded_set
+from klazy.hindsight.problem import Problem, check_set, take_bounded
 from klazy.hindsight.splitting import Point
 from klazy.hindsight.static import best_fixed
 from klazy.movement import Movement
@@ -229,7 +229,7 @@ def frontier(
     >>> curve.best([0.0, 2.0, 4.0])[1]
     array([-1., -2., -3.])
     """
-    check_bounded_set(domain, "frontier")
+    check_set(domain, "frontier")
     gap = positive(gap, "gap")
     points = integer(points, "points")
     search = Search(costs, domain, movement, 0.1 * gap, iterations, limits)
@@ -289,7 +289,7 @@ def best_with_path_length(
     >>> round(best_with_path_length([[1.0], [-1.0], [1.0]], Box(-1, 1), P=2.0).hitting, 6)
     -2.0
     """
-    check_bounded_set(domain, "best_with_path_length")
+    check_set(domain, "best_with_path_length")
     P = non_negative(P, "P")
     gap = positive(gap, "gap")
     points = integer(points, "points")
@@ -332,6 +332,7 @@ class Search:
         limits: Any = None,
     ) -> None:
         game = Game.check(domain, costs, movement)
+        domain = take_bounded(domain, game, is_limited=limits is not None)
         within = (
             None
             if limits is None

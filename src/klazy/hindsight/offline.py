@@ -19,10 +19,11 @@ from klazy.hindsight.dynamic import exact_optimum, group_coordinates, whole_opti
 from klazy.hindsight.optimum import GapNotReached, Optimum
 from klazy.hindsight.problem import (
     Problem,
-    check_bounded_set,
     check_limits,
+    check_set,
     hold_first,
     needs_cuts,
+    take_bounded,
 )
 from klazy.hindsight.splitting import Point, Progress, iterate
 from klazy.movement import Movement
@@ -137,11 +138,13 @@ def offline_optimum(
     >>> best.u.round(6).tolist(), round(best.cost, 6), best.lower_bound <= best.cost
     ([[1.0, 0.0], [0.0, 1.0], [1.0, 0.0]], 1.4, True)
     """
-    check_bounded_set(domain, "offline_optimum")
+    check_set(domain, "offline_optimum")
     game = Game.check(domain, costs, movement, x0)
     gap = positive(gap, "gap")
     budget = integer(iterations, "iterations")
     integers = check_flag(integers, "integers")
+    is_limited = integers or ramp is not None or lead != 0 or limits is not None
+    domain = take_bounded(domain, game, is_limited)
     if progress is not None and not callable(progress):
         raise InvalidInput(
             f"progress must be a function progress(iteration, gap), got {progress!r}."

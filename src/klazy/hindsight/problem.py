@@ -13,7 +13,7 @@ from klazy.game.game import Game
 from klazy.hindsight.optimum import EPS, Optimum
 from klazy.kernels import codes
 from klazy.movement import Movement
-from klazy.sets import ConvexSet
+from klazy.sets import Box, ConvexSet, Intersection
 from klazy.sets.base import check_bounded
 from klazy.sets.limits import LimitedSet
 
@@ -315,15 +315,41 @@ def keep_within(u: Array, start: Array, limits: Array, domain: ConvexSet) -> Arr
     return kept
 
 
-def check_bounded_set(domain: object, function: str) -> None:
-    """Reject anything but a set with bounds, as an argument of this function."""
+def check_set(domain: object, function: str) -> None:
+    """Reject anything but a set, as an argument of this function."""
     if not isinstance(domain, ConvexSet):
         kind = type(domain).__name__
         example = f"{function}(costs, L2Ball(5))"
         raise InvalidInput(
             f"domain must be a ConvexSet, got {kind}. Did you swap the arguments? {example}"
         )
-    check_bounded(domain)
+
+
+def take_bounded(domain: ConvexSet, game: Game, is_limited: bool = False) -> ConvexSet:
+    """Return the set, or of one without bounds a part that holds every sequence that pays no more than standing still.
+
+    That is known for squared distances: a sequence that charges more above the minimum in one round than standing still does in
+    all of them pays more. Other costs on a set without bounds are rejected, and rounds with limits, which may forbid to stand
+    still.
+    """
+    costs: Any = game.costs
+    if domain.bounded or is_limited or codes.code_of(costs.family) != codes.QUADRATIC:
+        check_bounded(domain)
+        return domain
+    costs.check_finite()
+    targets, weights, _ = costs.arrays()
+    weights = np.broadcast_to(weights, costs.T)
+    if not (weights > 0.0).all():
+        check_bounded(domain)
+    lowest = domain.nearest(targets)
+    still = domain.nearest(np.average(targets, axis=0, weights=weights))
+    excess = costs.values(np.tile(still, (costs.T, 1))) - costs.values(lowest)
+    excess = excess.sum() + float(game.weights[0]) * game.measure_first_move(still)
+    reach = np.sqrt(2.0 * excess / weights)[:, None]
+    # Double the reach, against rounding; where nothing is to be gained by moving any box will do.
+    reach = np.where(reach > 0.0, 2.0 * reach, 1.0)
+    around = Box((lowest - reach).min(axis=0), (lowest + reach).max(axis=0))
+    return Intersection([domain, around]).simplest
 
 
 def needs_cuts(costs: Costs, movement: Movement | None) -> bool:

@@ -13,7 +13,7 @@ from klazy.families import Minorant
 from klazy.game.game import Game
 from klazy.hindsight.cutting import add_up, cut_optimum
 from klazy.hindsight.optimum import EPS, GapNotReached
-from klazy.hindsight.problem import Problem, check_bounded_set, lowest_of, needs_cuts, norms
+from klazy.hindsight.problem import Problem, check_set, lowest_of, needs_cuts, norms, take_bounded
 from klazy.hindsight.splitting import RELAXATION
 from klazy.sets import ConvexSet
 
@@ -98,10 +98,12 @@ def best_fixed(
     >>> best.x, best.cost
     (array([0., 1.]), -3.0)
     """
-    check_bounded_set(domain, "best_fixed")
+    check_set(domain, "best_fixed")
     if isinstance(costs, Costs) and needs_cuts(costs, None):
         costs = add_up(costs)
-    problem = Problem(Game.check(domain, costs), domain)
+    game = Game.check(domain, costs)
+    domain = take_bounded(domain, game)
+    problem = Problem(game, domain)
     gap = positive(gap, "gap")
     budget = integer(iterations, "iterations")
     if problem.needs_cuts:

@@ -519,9 +519,9 @@ class Space(ConvexSet):
     r"""All of :math:`R^d`, for decisions without bounds.
 
     Projections change nothing, the diameter is infinite. All that is tuned to the size of a set, or goes to its cheapest point,
-    rejects it: ``argmin_linear``, ensembles and ``auto``, :class:`~klazy.contrib.Reluctant`, rules of thumb, optima and
+    rejects it: ``argmin_linear``, ensembles and ``auto``, :class:`~klazy.contrib.Reluctant`, rules of thumb, and
     baselines that look ahead. :class:`~klazy.contrib.CoinBetting` is made for it; descents with a sigma of your own play on it,
-    too.
+    too. Optima, the best fixed point and frontiers are known for :class:`~klazy.QuadraticCosts`.
 
     Parameters
     ----------
@@ -558,6 +558,9 @@ class Space(ConvexSet):
 
     def margin(self, y: Array) -> Array:
         return np.zeros(y.shape[:-1])
+
+    def cut(self, low: Array, high: Array) -> ConvexSet | None:
+        return Box(low, high) if (low <= high).all() else None
 
     def _picture(self) -> str:
         return ""

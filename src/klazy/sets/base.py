@@ -619,5 +619,6 @@ def check_bounded(domain: ConvexSet) -> None:
     """Reject a set without bounds, where something is tuned to its size or may go to its far end."""
     if not domain.bounded:
         raise InvalidInput(
-            f"domain must be bounded, got {domain!r}. Use L2Ball(...) or contrib.CoinBetting."
+            f"domain must be bounded, got {domain!r}. Cut it, as in Intersection([domain, "
+            f"L2Ball({domain.dim}, 10.0)]), or use contrib.CoinBetting."
         )

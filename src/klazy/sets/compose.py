@@ -18,6 +18,7 @@ from klazy.sets.halfspaces import (
     balance_on,
     bound_by,
     join,
+    project_from,
     project_into_ball,
     project_onto,
     settle_in_ball,
@@ -165,7 +166,8 @@ class Intersection(ConvexSet):
     (boxes, simplices, l1 balls, polytopes, and products of these). Boxes with one simplex, l1 ball or product of such sets
     have a closed form; other sets with flat sides need the extra ``klazy[polytope]``. Other members,
     such as a product with a ball in it and a box, or sets of your own, are projected onto by Dykstra's cyclic method.
-    ``reach`` and ``diameter`` are upper bounds, the smallest among the members. It has no kernel, so learners on it run through
+    ``reach`` and ``diameter`` are upper bounds, the smallest among the members: it counts as bounded if one of them is, so
+    half-spaces that bound a set together belong into one :class:`Polytope`. It has no kernel, so learners on it run through
     ``step``.
 
     Parameters
@@ -316,9 +318,11 @@ class Intersection(ConvexSet):
     def balance(self, objective: Separable) -> Array | None:
         if objective.power or not self._is_flat:
             return None
-        size = self.scale
-        around = bound_by(self.start - self.diameter, self.start + self.diameter)
-        sides = join([around, self._find_sides(objective.x)])
+        size = self._size_near(objective.x)
+        sides = self._find_sides(objective.x)
+        if self.bounded:
+            around = bound_by(self.start - self.diameter, self.start + self.diameter)
+            sides = join([around, sides])
         u = self._solve_on_sides(sides, size, lambda spaces: balance_on(spaces, objective, size))
         if u is not None and (self.violation(u) > TIGHT).any():
             u = self.nearest(u)
@@ -328,6 +332,10 @@ class Intersection(ConvexSet):
     def _is_flat(self) -> bool:
         """Return True if all members have flat sides."""
         return all(s.half_spaces(s.start) is not None for s in self._members)
+
+    def _size_near(self, x: Array) -> float:
+        """Return the size that tolerances are relative to; without bounds it is that of a point's numbers."""
+        return self.scale if self.bounded else max(1.0, float(np.abs(x).max()))
 
     def _find_sides(self, near: Array) -> HalfSpaces:
         """Join the half-spaces of all members, each of which has some."""
@@ -340,11 +348,15 @@ class Intersection(ConvexSet):
         if all(s.violation(y) <= 0.0 for s in others):
             return y
         smallest = min(others, key=lambda s: s.diameter)
-        size = smallest.scale
+        size = self._size_near(y)
         sides = self._find_sides(y)
-        x = self._solve_on_sides(
-            sides, size, lambda spaces: project_onto(spaces, y, smallest.start, size)
-        )
+
+        def project(spaces: HalfSpaces) -> Array | None:
+            if not self.bounded:
+                return project_from(spaces, y)
+            return project_onto(spaces, y, smallest.start, size)
+
+        x = self._solve_on_sides(sides, size, project)
         if x is None:
             raise ArithmeticError("The sets of the intersection have no common point.")
         # The solver's tolerance is absolute, that of a set is relative to each of its numbers.
@@ -413,6 +425,8 @@ class Intersection(ConvexSet):
         """
         if self.simplest is not self:
             return self.simplest.lowest(g)
+        if not self.bounded:
+            raise InvalidInput(f"No least value of a linear cost is known on {self!r}.")
         norm = np.linalg.norm(g, axis=-1, keepdims=True)
         direction = np.divide(g, norm, out=np.zeros_like(g), where=norm > 0)
         x = np.broadcast_to(self.start, g.shape)

@@ -83,6 +83,25 @@ def project_onto(spaces: HalfSpaces, y: Array, middle: Array, size: float) -> Ar
     return middle + size * x
 
 
+def project_from(spaces: HalfSpaces, y: Array) -> Array | None:
+    """Project ``y`` onto half-spaces that may have no bounds; None if they have no point in common.
+
+    The solver works in units of how far y is outside. Its point has the rounding errors of y; a second projection leaves
+    only its own.
+    """
+    x = y
+    for _ in range(2):
+        over = spaces.A @ x - spaces.b
+        size = float(np.where(spaces.equal, np.abs(over), over).max(initial=0.0))
+        if size <= 0.0:
+            return x
+        nearer = project_onto(spaces, x, x, size)
+        if nearer is None:
+            return None
+        x = nearer
+    return x
+
+
 def _solve(spaces: HalfSpaces, y: Array) -> Array | None:
     return _solve_quadratic(np.eye(y.size), -y, spaces)
 

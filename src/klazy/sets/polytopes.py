@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import math
 from functools import cached_property
-from math import comb
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from klazy.base.checks import SMALLEST, Array, InvalidInput, rows, vector
 from klazy.base.linprog import solve_linear
 from klazy.sets.base import ConvexSet
-from klazy.sets.halfspaces import HalfSpaces, balance_on, project_onto
+from klazy.sets.halfspaces import HalfSpaces, balance_on, project_from, project_onto
 from klazy.sets.separable import Separable
 
 MOST_BASES = 100_000  # beyond this number vertices are not listed
@@ -21,11 +21,15 @@ SOLVER_TOLERANCES = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_to
 
 
 class Polytope(ConvexSet):
-    r"""The polytope :math:`\{x : A x \le b\}`, which must be bounded and not empty.
+    r"""The polytope :math:`\{x : A x \le b\}`, which must not be empty: a half-space if A has one row.
 
-    Projections need the extra ``klazy[polytope]``. ``reach`` and ``diameter`` are upper bounds, those of the smallest
+    Projections need the extra ``klazy[polytope]``, but those for rows at right angles to each other: a half-space, or the
+    orthant ``Polytope(-np.eye(d), np.zeros(d))``. ``reach`` and ``diameter`` are upper bounds, those of the smallest
     box around the polytope: the exact values are NP-hard. It has no kernel, so learners on it run through ``step``. The
     vertices of a small polytope are found once.
+
+    It may be unbounded. The diameter is then infinite, and all that is tuned to the size of a set rejects it, as it rejects
+    :class:`~klazy.contrib.Space`. ``argmin_linear`` works for costs that have a least value on it.
 
     Parameters
     ----------
@@ -37,12 +41,15 @@ class Polytope(ConvexSet):
     Raises
     ------
     ValueError
-        If the polytope is empty or unbounded, or A and b do not fit.
+        If the polytope is empty, or A and b do not fit.
 
     Examples
     --------
     >>> Polytope([[1.0, 1.0], [-1.0, 0.0], [0.0, -1.0]], [1.0, 0.0, 0.0]).project([1.0, 1.0])
     array([0.5, 0.5])
+    >>> half = Polytope([[3.0, 4.0]], [5.0])
+    >>> half.project([3.0, 4.0]).round(9), half.diameter
+    (array([0.6, 0.8]), inf)
     """
 
     A: Array
@@ -63,8 +70,6 @@ class Polytope(ConvexSet):
         self._keep(A=matrix, b=bounds, dim=matrix.shape[1])
         if not self._linear_programme(np.zeros(self.dim)).success:
             raise InvalidInput("The polytope is empty: no x has A x <= b.")
-        if not self._is_bounded():
-            raise InvalidInput("The polytope is unbounded. Add constraints in every direction.")
 
     @cached_property
     def _unit_rows(self) -> tuple[Array, Array]:
@@ -90,15 +95,16 @@ class Polytope(ConvexSet):
             found.x = size * found.x
         return found
 
-    def _is_bounded(self) -> bool:
-        """Return True if no direction stays in the set: the rows of A span R^d with positive weights that cancel."""
+    @cached_property
+    def bounded(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """True if no direction stays in the set: the rows of A span R^d with positive weights that cancel."""
         A, b = self._unit_rows
         if not len(b):
             return False
         cancels = solve_linear(
             np.zeros(len(b)), A_eq=A.T, b_eq=np.zeros(self.dim), bounds=(1.0, None)
         )
-        return np.linalg.matrix_rank(A) == self.dim and cancels.success
+        return bool(np.linalg.matrix_rank(A) == self.dim and cancels.success)
 
     @cached_property
     def _box(self) -> tuple[Array, Array]:
@@ -109,22 +115,39 @@ class Polytope(ConvexSet):
 
     @property
     def diameter(self) -> float:
+        if not self.bounded:
+            return math.inf
         low, high = self._box
         return float(np.linalg.norm(high - low))
 
     def farthest(self, center: Array) -> float:
+        if not self.bounded:
+            return math.inf
         low, high = self._box
         sides = np.maximum(np.abs(low - center), np.abs(high - center))
         return float(np.linalg.norm(sides))
 
+    @cached_property
+    def _is_square(self) -> bool:
+        """True if all sides are at right angles to each other, so that a projection corrects each by itself."""
+        A, _ = self._unit_rows
+        return len(A) <= self.dim and np.count_nonzero(A @ A.T) == len(A)
+
     def nearest(self, y: Array) -> Array:
+        if self._is_square:
+            A, b = self._unit_rows
+            return y - np.maximum(y @ A.T - b, 0.0) @ A
         return np.apply_along_axis(self._nearest_one, -1, y)
 
     def _nearest_one(self, y: Array) -> Array:
         if self.violation(y) <= 0.0:
             return y
-        low, high = self._box
-        x = project_onto(self.half_spaces(y), y, 0.5 * (low + high), self.diameter or 1.0)
+        spaces = self.half_spaces(y)
+        if self.bounded:
+            low, high = self._box
+            x = project_onto(spaces, y, 0.5 * (low + high), self.diameter or 1.0)
+        else:
+            x = project_from(spaces, y)
         if x is None:
             raise ArithmeticError(f"Polytope cannot project y={y.tolist()}. Rescale A and b.")
         return x
@@ -146,7 +169,8 @@ class Polytope(ConvexSet):
     def balance(self, objective: Separable) -> Array | None:
         if objective.power:
             return None
-        return balance_on(self.half_spaces(objective.x), objective, self.scale)
+        size = self.scale if self.bounded else self._size
+        return balance_on(self.half_spaces(objective.x), objective, size)
 
     def lowest(self, g: Array) -> Array:
         if self._exact_vertices is None:
@@ -156,6 +180,8 @@ class Polytope(ConvexSet):
     @cached_property
     def _vertices(self) -> Array | None:
         """The vertices, as exact as the solver finds them; None where there may be too many."""
+        if not self.bounded:
+            return None
         A, b = self._unit_rows
         found = _list_vertices(A, b / self._size)
         return None if found is None else self._size * found
@@ -174,13 +200,23 @@ class Polytope(ConvexSet):
         size = np.abs(g).max()
         direction = g / size if size > 0 else g
         found = self._linear_programme(direction)
+        if not found.success and not self.bounded:
+            raise InvalidInput(f"A linear cost has no least value on {self!r}.")
         if not found.success:
             raise ArithmeticError(f"Polytope cannot solve a linear programme: {found.message}")
         return found.x
 
     def violation(self, x: Array) -> Array:
         A, b = self._unit_rows
-        return (x @ A.T - b).max(axis=-1) / max(self.diameter, self._size)
+        over = x @ A.T - b
+        if self.bounded:
+            return over.max(axis=-1) / max(self.diameter, self._size)
+        # The size of a constraint without bounds is that of the numbers in it, which rounding goes by.
+        size = np.maximum(np.abs(x) @ np.abs(A).T, self._size)
+        return (over / size).max(axis=-1, initial=-np.inf)
+
+    def _picture(self) -> str:
+        return super()._picture() if self.bounded else ""
 
 
 def _list_vertices(A: Array, b: Array) -> Array | None:
@@ -188,7 +224,7 @@ def _list_vertices(A: Array, b: Array) -> Array | None:
     from scipy.spatial import HalfspaceIntersection, QhullError
 
     d = A.shape[1]
-    if d < 2 or comb(len(b), d) > MOST_BASES:
+    if d < 2 or math.comb(len(b), d) > MOST_BASES:
         return None
     # Find the centre of the largest ball inside, which must have a radius.
     radius = np.column_stack((A, np.linalg.norm(A, axis=1)))

@@ -231,16 +231,6 @@ def bound_run(
     three[0] += sigma[0] / 2.0 * float(np.sum((u[0] - x[0]) ** 2))
     three[1:] += _price_jumps(form, x, u, sigma) - np.vecdot(h[1:-1], jump)
     in_force = np.vecdot(h[1:], u - x[1:])  # the part of the hint whose gradient has not come yet
-    G = float(size.max())
-    R = learner.domain.reach(x[0])
-    worst = (
-        np.minimum(G * delta, G * G / (2.0 * used))
-        + (sigma - before) / 2.0 * (2.0 * R) ** 2
-        + two
-    )
-    worst[0] += sigma[0] * R * R / 2.0
-    hinted = np.linalg.norm(h[1:], axis=1)
-    worst[1:] += (2.0 * R * sigma[:-1] + form.limit + hinted[:-1]) * np.linalg.norm(jump, axis=1)
     named = {
         "I, not knowing the cost": one,
         "II, moving": two,
@@ -249,6 +239,18 @@ def bound_run(
     terms = {name: np.cumsum(term) for name, term in named.items()}
     terms["III, the comparator moving"] += in_force
     realised = sum(terms.values(), np.zeros(len(g)))
+    G = float(size.max())
+    R = learner.domain.reach(x[0])
+    if not np.isfinite(R):
+        return Certificate(smoothed, realised, np.full(len(g), np.inf), terms)
+    worst = (
+        np.minimum(G * delta, G * G / (2.0 * used))
+        + (sigma - before) / 2.0 * (2.0 * R) ** 2
+        + two
+    )
+    worst[0] += sigma[0] * R * R / 2.0
+    hinted = np.linalg.norm(h[1:], axis=1)
+    worst[1:] += (2.0 * R * sigma[:-1] + form.limit + hinted[:-1]) * np.linalg.norm(jump, axis=1)
     return Certificate(smoothed, realised, np.cumsum(worst) + 2.0 * R * hinted, terms)
 
 

@@ -367,7 +367,12 @@ def _read_polytope(dim: int, polytope: Path | str | None = None) -> Polytope:
         raise InvalidInput(
             f"polytope must be a JSON file with A and b, got {polytope} ({reason})."
         ) from failed
-    return Polytope(*sides)
+    domain = Polytope(*sides)
+    if not domain.bounded:
+        raise InvalidInput(
+            f"polytope must have bounds in all directions, got {polytope}. Add sides."
+        )
+    return domain
 
 
 SETS: dict[str, Callable[..., ConvexSet]] = {
