@@ -25,6 +25,7 @@ from klazy.contrib.deadlines import (
     ramp_threshold,
 )
 from klazy.contrib.guarantees import (
+    LongTermBound,
     LongTermCertificate,
     MirrorCertificate,
     budget_lower_bound,
@@ -32,6 +33,8 @@ from klazy.contrib.guarantees import (
     budgeted_bound,
     certify_long_term,
     certify_mirror,
+    long_term_bound,
+    long_term_sigma,
     switch_bound,
     switch_lower_bound,
     switch_sigma,
@@ -171,6 +174,7 @@ __all__ += ["Game", "best_with_path_length", "sample_actions", "sample_whole"]
 # Bounds.
 __all__ += ["budget_lower_bound", "budget_sigma", "budgeted_bound", "coin_betting_bound"]
 __all__ += ["switch_bound", "switch_lower_bound", "switch_sigma", "sword_bound"]
+__all__ += ["LongTermBound", "long_term_bound", "long_term_sigma"]
 __all__ += ["budgeting_ratio", "greedy_ratio", "robd_pulls", "robd_ratio"]
 # Certificates.
 __all__ += ["LongTermCertificate", "MirrorCertificate", "certify_long_term", "certify_mirror"]

@@ -22,6 +22,7 @@ from klazy.base.checks import (
     vector,
 )
 from klazy.families import Family, Linear
+from klazy.kernels import codes
 from klazy.learners.base import Learner, check_domain, check_start
 from klazy.learners.wrapping import Wrapper
 from klazy.movement import Movement, as_movement
@@ -318,14 +319,19 @@ class LongTermState(NamedTuple):
 class LongTerm(Wrapper[LongTermState]):
     r"""Any learner under a constraint on the sum over all rounds, :math:`\sum_t c(x_t) \le B`.
 
-    Single rounds may use more than their share :math:`B/T`, others less. A price rises while more is used and falls while less
-    is; the learner pays it, in its gradients:
+    A price rises while more than the share :math:`B/T` of a round is used, and falls while less is. The learner pays it, in its
+    gradients, as it will be once this round's use is counted; what is counted for good is the use one move later:
 
-    .. math:: h_t = g_t + p_t \nabla c(x_t), \qquad p_{t+1} = \max\bigl(0,\; p_t + \eta\, (c(x_t) - B/T)\bigr), \qquad p_1 = 0.
+    .. math:: q_t = \max\bigl(0,\; p_t + \eta\, (c(x_t) - B/T)\bigr), \qquad h_t = g_t + q_t \nabla c(x_t), \qquad
+              p_{t+1} = \max\bigl(0,\; p_t + \eta\, (c(x_t) + \langle \nabla c(x_t), x_{t+1} - x_t \rangle - B/T)\bigr).
 
-    By the end of any round t the sum is at most :math:`p_{t+1}/\eta` above :math:`t B / T`, so it may exceed B a little: give a
-    smaller B where it must not. If no :math:`c(u_t)` is above B/T, dynamic regret is at most that of the learner on the
-    :math:`h_t`, and :math:`\frac{\eta}{2} \sum_t (c(x_t) - B/T)^2` (:func:`~klazy.contrib.certify_long_term`).
+    Around GD with a constant sigma its regret is of order :math:`\sqrt T`. With the default eta and a linear constraint the
+    sum exceeds B by no more than a few rounds' use, whatever T is, if some decision uses less than B/T, and else by order
+    :math:`T^{1/4}` (:func:`~klazy.contrib.long_term_bound`): give a smaller B where it must not. A smaller eta lets it use more
+    for a while, and less later. :func:`~klazy.contrib.certify_long_term` bounds a run, around other learners too.
+
+    References: Yu and Neely, *A Low Complexity Algorithm with* :math:`O(\sqrt T)` *Regret and* :math:`O(1)` *Constraint
+    Violations for Online Convex Optimization with Long Term Constraints* (2020), for the idea to charge one move ahead.
 
     Parameters
     ----------
@@ -340,14 +346,15 @@ class LongTerm(Wrapper[LongTermState]):
     constraint : Family, optional
         What c is, given its row: convex. Default: :class:`Linear`, :math:`c(x) = \langle \mathrm{row}, x \rangle`.
     eta : float, optional
-        How fast the price changes. Default: :math:`1/\sqrt T`, for costs and uses of size about one.
+        How fast the price changes, less than :math:`\sigma / \|\nabla c\|^2`. Default: half of that around GD with a constant
+        sigma and for a linear constraint; else :math:`1/\sqrt T`, for costs and uses of size about one.
 
     Examples
     --------
     >>> learner = LongTerm(GD(Box(0, 1), sigma=20.0), [1.0], B=100.0, T=400)  # a quarter, on average
     >>> trace = run(learner, -np.ones((400, 1)))
-    >>> round(trace.state.used), round(trace.state.price, 1)
-    (117, 0.9)
+    >>> round(trace.state.used, 1), round(trace.state.price, 1)
+    (99.4, 1.0)
     """
 
     row: Array
@@ -374,8 +381,19 @@ class LongTerm(Wrapper[LongTermState]):
         if known.positive and not (values > 0.0).all():
             raise InvalidInput(f"row must be above 0 for {known}, got {values.tolist()}.")
         T = size(T, "T")
-        rate = 1.0 / math.sqrt(T) if eta is None else positive(eta, "eta")
-        self._keep(row=values, B=number(B, "B"), T=T, constraint=known, eta=rate)
+        self._keep(row=values, B=number(B, "B"), T=T, constraint=known)
+        self._keep(eta=self._usual_eta() if eta is None else positive(eta, "eta"))
+
+    def _usual_eta(self) -> float:
+        """Return half of the largest eta for which a bound is proved; without one, what suits uses of size about one."""
+        sigma = getattr(self.learner, "sigma", None)
+        is_greedy = self.learner.form == "anchored" and self.learner.phase_length == 1
+        if not is_greedy or codes.code_of(sigma) != codes.CONSTANT:
+            return 1.0 / math.sqrt(self.T)
+        square = float((self.row**2).sum())
+        if codes.code_of(self.constraint) != codes.LINEAR or square == 0.0:
+            return 1.0 / math.sqrt(self.T)
+        return sigma(1) / (2.0 * square)
 
     def describe_memory(self, state: LongTermState) -> str:
         return f"It has used {state.used:.4g} of {self.B:g}, and pays {state.price:.4g} for more."
@@ -386,26 +404,28 @@ class LongTerm(Wrapper[LongTermState]):
 
     def step(self, state: LongTermState, g: Array) -> LongTermState:
         use = float(self.constraint.value(self.row, state.x))
-        inner = self.learner.step(state.inner, self.charge(state, g))
-        price = max(0.0, state.price + self.eta * (use - self.B / self.T))
+        slope = self.constraint.gradient(self.row, state.x)
+        inner = self.learner.step(state.inner, g + self.charge(state.price, use) * slope)
+        use_ahead = use + float(slope @ (inner.x - state.x))
+        price = self.charge(state.price, use_ahead)
         return LongTermState(state.t + 1, inner.x, inner, price, state.used + use)
 
-    def charge(self, state: LongTermState, g: Array) -> Array:
-        """Add the price of use to a gradient.
+    def charge(self, price: float, use: float) -> float:
+        """Change the price by what a round uses.
 
         Parameters
         ----------
-        state : LongTermState
-            The state in the round.
-        g : array
-            The gradient of the round's cost.
+        price : float
+            The price so far.
+        use : float
+            What the round uses.
 
         Returns
         -------
-        array
-            The gradient for the learner inside, :math:`h_t`.
+        float
+            The new price, not below zero.
         """
-        return g + state.price * self.constraint.gradient(self.row, state.x)
+        return max(0.0, price + self.eta * (use - self.B / self.T))
 
     def check_state(self, state: Any) -> LongTermState:
         t = self._check_kind(state, LongTermState)
