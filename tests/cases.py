@@ -321,6 +321,9 @@ UNCOMPILED: dict[str, Maker] = {
     "CoinBetting": lambda domain, sigma, **options: kl.contrib.CoinBetting(
         domain, 3.0, **options
     ),
+    "CoinBetting with movement": lambda domain, sigma, **options: kl.contrib.CoinBetting(
+        domain, 3.0, movement=kl.L2Movement(0.5), **options
+    ),
     "nested SAder": _nested,
     "Leader of ensembles": lambda domain, sigma, **options: kl.contrib.Leader(
         [_nested(domain, sigma, **options), kl.GD(domain, 7.0, **options)], kl.L2Movement(0.1)

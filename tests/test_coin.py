@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 import klazy as kl
 from cases import LEARNERS, UNBOUNDED, evaluated, gradients
 from klazy.contrib import coin_betting_bound
+from klazy.movement import as_movement
 from klazy.theory import certify
 from test_sets import constraints
 
@@ -50,6 +51,119 @@ def test_betting_costs_no_more_than_its_bound(domain, seed, drift, wealth, dista
     u = domain.project(domain.start - distance * g.sum(axis=0) / np.linalg.norm(g.sum(axis=0)))
     away = float(np.linalg.norm(u - domain.start))
     assert (g * (x - u)).sum() <= coin_betting_bound(60, G, away, wealth) * (1.0 + 1e-12)
+
+
+def drifting(seed, T):
+    """Random gradients with a drift of their own, told beforehand."""
+    rng = np.random.default_rng(seed)
+    g = rng.normal(size=(T, 3)) + 3.0 * rng.random() * rng.normal(size=3)
+    g /= np.linalg.norm(g, axis=1).max()
+    return lambda t, x: g[t]
+
+
+def luring(seed, T):
+    """An adversary: it draws the player away until it has gone some distance, and then calls it back, and so on."""
+    rng = np.random.default_rng(seed)
+    goal = rng.normal(size=3)
+    goal /= np.linalg.norm(goal)
+    far = 10.0 ** rng.uniform(-3.0, 3.0)
+    back = [False]
+
+    def answer(t, x):
+        along = float(goal @ x)
+        back[0] = along > far or (back[0] and along > 0.1 * far)
+        return goal if back[0] else -goal
+
+    return answer
+
+
+def distant(seed, T):
+    """The distance to a point far away, whose gradients turn round there."""
+    goal = 10.0 ** np.random.default_rng(seed).uniform(-2.0, 3.0) * np.array([0.6, 0.0, 0.8])
+    return lambda t, x: (x - goal) / max(float(np.linalg.norm(x - goal)), 1e-9)
+
+
+GAMES = (drifting, luring, distant)
+MOVES = {
+    "l2": 1.0,
+    "l1": 3.0**0.5,
+    "tv": 0.5 * 3.0**0.5,
+}  # the most that a step of length 1 costs
+
+
+@given(
+    domain=st.sampled_from(
+        [
+            kl.contrib.Space(3),
+            kl.Polytope([[1.0, -2.0, 1.0]], [0.4]),
+            kl.L2Ball(3, 1e6),
+            kl.L2Ball(3, 0.5, [1.0, 0.0, 2.0]),
+            kl.Simplex(3),
+        ]
+    ),
+    game=st.sampled_from(GAMES),
+    move=st.sampled_from(sorted(MOVES)),
+    price=st.floats(0.0, 100.0),
+    wealth=st.floats(0.01, 100.0),
+    distance=st.floats(0.01, 1e4),
+    seed=seeds,
+)
+def test_what_a_bettor_pays_for_moving_is_in_its_bound(
+    domain, game, move, price, wealth, distance, seed
+):
+    """The prices of single rounds may be lower than the usual one, which it is made for."""
+    T, G = 200, 2.0
+    rng = np.random.default_rng(seed)
+    factors = rng.random(T) if seed % 2 else np.ones(T)
+    movement = as_movement(move).reprice(price)
+    bettor = kl.contrib.CoinBetting(domain, G, wealth=wealth, movement=movement)
+    answer, state = game(seed, T), bettor.init()
+    x, g, paid = [], [], 0.0
+    for t in range(T):
+        x.append(state.x)
+        g.append(G * answer(t, state.x))
+        state = bettor.reprice(float(factors[t])).step(state, g[-1])
+        if t + 1 < T:
+            paid += factors[t] * price * float(movement.distance(state.x - x[-1]))
+    total = np.sum(g, axis=0)
+    u = domain.project(domain.start - distance * total / max(np.linalg.norm(total), 1e-9))
+    away = float(np.linalg.norm(u - domain.start))
+    bound = coin_betting_bound(T, G, away, wealth, move_cost=price * MOVES[move])
+    size = float(np.abs(x).max()) * T
+    assert np.vecdot(g, x - u).sum() + paid <= bound + 1e-12 * size
+
+
+def test_a_bettor_s_regret_grows_with_the_root_of_the_price():
+    costs, far = distance_to_three(20_000), 3.0
+    paid = []
+    prices = [1.0, 4.0, 16.0, 64.0]
+    for price in prices:
+        bettor = kl.contrib.CoinBetting(kl.contrib.Space(1), 1.0, movement=kl.L2Movement(price))
+        paid.append(kl.run(bettor, costs, engine="step").totals.cost)
+        assert paid[-1] <= coin_betting_bound(20_000, 1.0, far, move_cost=price)
+    exponent = np.polyfit(np.log(prices), np.log(paid), 1)[0]
+    assert 0.4 <= exponent <= 0.85
+
+
+@given(seed=seeds, factor=st.floats(1.0, 1e6))
+def test_no_price_makes_a_bettor_bankrupt(seed, factor):
+    """Above the usual price nothing is proved, but it goes on."""
+    bettor = kl.contrib.CoinBetting(kl.contrib.Space(3), 1.0, movement=kl.L2Movement(2.0))
+    dear, answer, state = bettor.reprice(factor), luring(seed, 60), bettor.init()
+    for t in range(60):
+        state = (dear if t % 3 == 0 else bettor).step(state, answer(t, state.x))
+        assert state.wealth > 0.0
+
+
+def test_a_price_of_moving_is_told_by_runs_and_charged_by_default():
+    g = gradients(0, 30, 2, 3.0)
+    bettor = kl.contrib.CoinBetting(kl.L2Ball(2, 50.0), 3.0, movement=kl.L2Movement(0.7))
+    assert bettor.usual_price == 0.7
+    assert kl.run(bettor, g).movement == kl.L2Movement(0.7)
+    told = kl.run(bettor, g, movement=kl.L2Movement(np.linspace(0.0, 0.7, 30)))
+    assert told.state.wealth > kl.run(bettor, g).state.wealth
+    free = kl.contrib.CoinBetting(kl.L2Ball(2, 50.0), 3.0)
+    assert free.usual_price is None
 
 
 @given(seed=seeds, start=st.floats(-5.0, 5.0))
@@ -120,7 +234,7 @@ class TestAutoOnLargeSets:
         words = (
             "auto follows gradients to the far end of its set, and L2Ball(dim=2, radius=1048576.0) reaches 1.05e+06 from its "
             "start. If good points are much nearer, give auto a smaller set, tell it rows (costs=Quadratic()), or use "
-            "contrib.CoinBetting(domain, G)."
+            "contrib.CoinBetting(domain, G, movement=...)."
         )
         with pytest.warns(UserWarning, match=f"^{re.escape(words)}$"):
             learner = kl.auto(large)
@@ -132,6 +246,30 @@ class TestAutoOnLargeSets:
         # What it is told to do instead costs next to nothing.
         assert smaller.totals.cost < 10.0
         assert kl.run(kl.contrib.CoinBetting(large, 1.0), g, movement="l2").totals.cost < 10.0
+
+    @pytest.mark.filterwarnings("ignore:auto follows gradients")
+    def test_a_bettor_among_its_experts_does_not_mend_it(self):
+        """Why auto has none: it is left at once; with more caution noise is mended, a point nearby is not."""
+        large, price = kl.L2Ball(2, 1e6), kl.L2Movement(1.0)
+        bettor = kl.contrib.CoinBetting(large, 4.0, movement=price)
+        experts = kl.auto(large, price).experts
+        noise = np.random.default_rng(0).normal(size=(50, 2))
+        goal = np.array([3.0, 4.0])
+        nearby = kl.CallableCosts(
+            200,
+            2,
+            lambda t, x: float(np.linalg.norm(x - goal)),
+            lambda t, x: (x - goal) / max(float(np.linalg.norm(x - goal)), 1e-9),
+        )
+
+        def pay(learner, costs):
+            return kl.run(learner, costs, movement=price, engine="step").totals.cost
+
+        for order in ((bettor, *experts), (*experts, bettor)):
+            assert pay(kl.contrib.Leader(order, price), noise) > 1e6
+        cautious = kl.contrib.Leader([bettor, *experts], price, caution=10.0)
+        assert pay(cautious, noise) == pay(bettor, noise) < 10.0
+        assert pay(cautious, nearby) > 1e4 * pay(bettor, nearby)
 
     def test_told_rows_it_goes_where_they_are(self):
         costs = kl.QuadraticCosts(np.random.default_rng(0).normal(size=(50, 2)))
@@ -270,6 +408,14 @@ def test_projections_onto_the_whole_space_change_nothing():
         (
             lambda: kl.contrib.CoinBetting(kl.contrib.Space(2), 1.0, wealth=-1.0),
             "wealth must be above 0, got -1.0.",
+        ),
+        (
+            lambda: kl.contrib.CoinBetting(kl.contrib.Space(2), 1.0, movement="fee"),
+            "movement must be a norm with one weight for all rounds, got SwitchFee().",
+        ),
+        (
+            lambda: coin_betting_bound(5, 1.0, 1.0, move_cost=-1.0),
+            "move_cost must not be negative, got -1.0.",
         ),
         (lambda: coin_betting_bound(0, 1.0, 1.0), "T must be an integer of at least 1, got 0."),
         (

@@ -73,7 +73,7 @@ FUNCTIONS = {
     theory.certify_experts: {"trace": EXPERTS},
     theory.certify_reluctance: {"trace": RELUCTANT, "u": np.zeros((6, 5))},
     contrib.certify_mirror: {"trace": kl.run(MIRROR, G, engine="step"), "u": np.full((6, 5), 0.2)},
-    contrib.coin_betting_bound: {"T": 50, "G": 1.0, "distance": 2.0, "wealth": 1.0},
+    contrib.coin_betting_bound: {"T": 50, "G": 1.0, "distance": 2.0, "wealth": 1.0, "move_cost": 1.0},
     contrib.certify_long_term: {"trace": kl.run(contrib.LongTerm(GD, np.ones(5), 9.0, 6), G), "u": np.zeros((6, 5))},
     contrib.long_term_bound: {"T": 50, "G": 1.0, "R": 1.0, "L": 1.0, "sigma": 9.0, "eta": 2.0, "P": 1.0, "slack": 0.5,
                               "move_cost": 1.0, "linear": True},

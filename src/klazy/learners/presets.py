@@ -566,7 +566,7 @@ def _warn_of_size(domain: ConvexSet, x: Array) -> None:
         warnings.warn(
             f"auto follows gradients to the far end of its set, and {domain!r} reaches {reach:.3g} from its start. If good "
             "points are much nearer, give auto a smaller set, tell it rows (costs=Quadratic()), or use "
-            "contrib.CoinBetting(domain, G).",
+            "contrib.CoinBetting(domain, G, movement=...).",
             UserWarning,
             stacklevel=3,
         )

@@ -292,10 +292,18 @@ def expert_grid(T: int, G: float, R: float, move_cost: float = 1.0) -> list[tupl
     ]
 
 
-def coin_betting_bound(T: int, G: float, distance: float, wealth: float = 1.0) -> float:
-    r"""Bound what :class:`~klazy.contrib.CoinBetting` costs more than a point at this distance from its start, movement apart.
+def coin_betting_bound(
+    T: int, G: float, distance: float, wealth: float = 1.0, *, move_cost: float | None = None
+) -> float:
+    r"""Bound what :class:`~klazy.contrib.CoinBetting` costs more than a point at this distance from its start.
 
-    It is :math:`G W_0 + G \|u - x_1\| \sqrt{T \ln(1 + 24 T^2 \|u - x_1\|^2 / W_0^2)}` (Orabona and Pal, 2016).
+    Movement apart it is the first of these (Orabona and Pal, 2016); for a learner with a movement, and with what moving costs,
+    the second, with :math:`\alpha = 4 + 8 \lambda / G`:
+
+    .. math:: G W_0 + G \|u - x_1\| \sqrt{T \ln(1 + 24 T^2 \|u - x_1\|^2 / W_0^2)}, \qquad
+              G W_0 + G \|u - x_1\| \sqrt{\alpha T \ln(1 + e \alpha T^2 \|u - x_1\|^2 / W_0^2)}.
+
+    The proof is on the page Theory.
 
     Parameters
     ----------
@@ -307,6 +315,9 @@ def coin_betting_bound(T: int, G: float, distance: float, wealth: float = 1.0) -
         How far the comparator is from the first point.
     wealth : float, optional
         The learner's.
+    move_cost : float, optional
+        The price of a unit of movement for a learner with a movement: what a step of Euclidean length 1 costs at most. Default:
+        the learner has none.
 
     Returns
     -------
@@ -317,13 +328,20 @@ def coin_betting_bound(T: int, G: float, distance: float, wealth: float = 1.0) -
     --------
     >>> round(coin_betting_bound(T=50, G=1.0, distance=1.0), 2)
     24.45
+    >>> [round(coin_betting_bound(T=50, G=1.0, distance=1.0, move_cost=price)) for price in (0.0, 1.0, 100.0)]
+    [46, 83, 791]
     """
     T = size(T, "T")
     G = check_range(G, "G")
     wealth = check_range(wealth, "wealth")
     distance = _check_amount(distance, "distance")
-    far = math.log1p(24.0 * (T * distance / wealth) ** 2)
-    return G * wealth + G * distance * math.sqrt(T * far)
+    alpha = 1.0
+    factor = 24.0
+    if move_cost is not None:
+        alpha = 4.0 + 8.0 * _check_amount(move_cost, "move_cost") / G
+        factor = math.e * alpha
+    far = math.log1p(factor * (T * distance / wealth) ** 2)
+    return G * wealth + G * distance * math.sqrt(alpha * T * far)
 
 
 def universal_lower_bound(T: int, P: float) -> float:

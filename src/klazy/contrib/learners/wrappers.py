@@ -386,7 +386,7 @@ class LongTerm(Wrapper[LongTermState]):
 
     def _usual_eta(self) -> float:
         """Return half of the largest eta for which a bound is proved; without one, what suits uses of size about one."""
-        sigma = getattr(self.learner, "sigma", None)
+        sigma: Any = getattr(self.learner, "sigma", None)
         is_greedy = self.learner.form == "anchored" and self.learner.phase_length == 1
         if not is_greedy or codes.code_of(sigma) != codes.CONSTANT:
             return 1.0 / math.sqrt(self.T)
