@@ -76,6 +76,8 @@ def offline_optimum(
     With ``limits=(lower, upper)`` every coordinate is between the limits of its round, as in :func:`~klazy.run`, on the same
     sets. The optimum and its bound are those among all sequences within the limits.
 
+    On a set without bounds it is known for quadratic costs, without integers, ramp, lead and limits.
+
     With a :class:`DriftedMovement` the problem is not convex: the answer is the optimum without drift, charged with it, and
     the bound holds for every sequence. It is for linear costs and log-wealth on a simplex.
 
