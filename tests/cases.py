@@ -105,6 +105,7 @@ SCHEDULES = examples_of(
         kl.Sqrt(3.0),
         kl.Sqrt(0.5, offset=2.0),
         kl.Doubling(2.0),
+        kl.contrib.Proportional(0.4),
         kl.ScaleFree(2.0, 0.5, 0.8),
     ],
 )

@@ -42,6 +42,7 @@ SCHEDULES = [
     kl.Sqrt(9.0),
     kl.Sqrt(0.3, 4.5),
     kl.Doubling(2.0),
+    kl.contrib.Proportional(0.4),
     kl.ScaleFree(2.0),
 ]
 MEMORIES = [

@@ -679,7 +679,7 @@ class TestTables:
     def test_every_memory_code_is_known(self, code):
         assert 0.0 <= share_kept(code, 2.0, 9.0, True) <= 1.0
 
-    @pytest.mark.parametrize("code", code_table("CONSTANT", "DOUBLING"))
+    @pytest.mark.parametrize("code", [*code_table("CONSTANT", "DOUBLING"), codes.PROPORTIONAL])
     def test_every_schedule_code_is_known(self, code):
         assert sigma_at(code, 2.0, 1.0, 3.0) > 0.0
 

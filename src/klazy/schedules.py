@@ -1,8 +1,8 @@
 """The regularisation sigma_t that builds x_{t+1}; a larger sigma means smaller steps.
 
-sigma_t may depend on the round (:class:`Constant`, :class:`Sqrt`, :class:`Doubling`) or on the gradients seen up to and
-including round t (:class:`ScaleFree`). What a schedule has to remember is one number, the energy, which the learner keeps
-in its own state, so schedules stay pure.
+sigma_t may depend on the round (:class:`Constant`, :class:`Sqrt`, :class:`Doubling`, :class:`~klazy.contrib.Proportional`) or
+on the gradients seen up to and including round t (:class:`ScaleFree`). What a schedule has to remember is one number, the
+energy, which the learner keeps in its own state, so schedules stay pure.
 """
 
 from __future__ import annotations
@@ -234,6 +234,44 @@ class Doubling(Schedule):
 
     def parameters(self) -> tuple[float, float]:
         return self.c, 0.0
+
+
+class Proportional(Schedule):
+    r"""Let sigma grow with the rounds, :math:`\sigma_t = \mu t`: for costs that curve by at least mu everywhere.
+
+    On mu-strongly convex costs the regret of :class:`GD` is then at most :math:`\frac{G^2}{2 \mu} (1 + \ln T)`, and all its
+    moves together are no longer than :math:`\frac{G}{\mu} (1 + \ln T)`
+    (Hazan, Agarwal and Kale, 2007). Do not use it where the best point moves:
+    after t rounds a step is t times shorter than the first.
+
+    Parameters
+    ----------
+    mu : float
+        The curvature of the costs, > 0; 1 for half the squared distance to a target.
+
+    Raises
+    ------
+    ValueError
+        If mu is not above zero.
+
+    Examples
+    --------
+    >>> Proportional(0.5).values(4).tolist()
+    [0.5, 1.0, 1.5, 2.0]
+    """
+
+    mu: float
+    code: ClassVar[int | None] = codes.PROPORTIONAL
+
+    def __init__(self, mu: float) -> None:
+        self._keep(mu=positive(mu, "mu"))
+        self._check(1)
+
+    def __call__(self, t: int) -> float:
+        return self.mu * t
+
+    def parameters(self) -> tuple[float, float]:
+        return self.mu, 0.0
 
 
 class ScaleFree(Schedule):

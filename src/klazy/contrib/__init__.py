@@ -107,6 +107,7 @@ from klazy.movement import (
     SwitchFee,
     WeightedL2Movement,
 )
+from klazy.schedules import Proportional
 from klazy.sets.balls import Space
 from klazy.theory.bounds import coin_betting_bound
 
@@ -130,6 +131,8 @@ __all__ += ["Entropy", "Geometry"]
 # Learners around learners.
 __all__ += ["Advice", "BetterOfTwo", "Blocks", "Budgeted", "Interpolation", "LongTerm"]
 __all__ += ["SteadyAdaptive", "StronglyAdaptive"]
+# A schedule.
+__all__ += ["Proportional"]
 # Ensembles to compare with.
 __all__ += ["ader", "ensemble_auto", "scream"]
 # A set.

@@ -32,6 +32,8 @@ def sigma_at(schedule, a, b, t):
         sigma = root((t + b) / a)
     elif schedule == codes.DOUBLING:
         sigma = root(power_below(t) / a)
+    elif schedule == codes.PROPORTIONAL:
+        sigma = t * a
     return sigma
 
 

@@ -37,6 +37,7 @@ CONSTANT = 0  # s
 SQRT = 1  # c, offset
 DOUBLING = 2  # c
 SCALE_FREE = 3  # move cost, D^2 + 2 D P
+PROPORTIONAL = 4  # mu
 
 # cost families: data of shape (T, d), one number per round, parameters
 LINEAR = 0

@@ -156,7 +156,7 @@ def _describe_schedule(learner: Any) -> tuple[int, float, float]:
 
 def _scale_of(schedule: int, a: float) -> float:
     """Return the factor between the sigmas of a schedule and those of the same schedule with parameter A = 1."""
-    if schedule == codes.CONSTANT:
+    if schedule in (codes.CONSTANT, codes.PROPORTIONAL):
         return a
     if schedule in (codes.SQRT, codes.DOUBLING):
         return 1.0 / math.sqrt(a)
