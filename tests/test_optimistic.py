@@ -1,5 +1,7 @@
 """Optimistic learners: their bounds hold in random and adversarial games, and slow changes of smooth costs pay."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -110,21 +112,68 @@ def test_sword_keeps_its_bound(knows_rows, seed, pace, L):
     assert regret <= sword_bound(T, G, 2.0, L, P, V)
 
 
-def test_sword_plus_plus_keeps_its_bound_against_one_who_answers():
-    """Linear costs against the present point: nothing can be guessed."""
-    learner = sword_plus_plus(BALL, 300, 1.0, 0.5)
+def test_sword_plus_plus_keeps_its_bound_against_one_who_looks_one_round_ahead():
+    """Linear costs that raise regret most: nothing can be guessed, and the bound is less than ten times what is paid."""
+    turns = np.linspace(0.0, 2.0 * np.pi, 400)
+    around = np.column_stack((np.cos(turns), np.sin(turns)))
+    learner = sword_plus_plus(BALL, 600, 1.0, 0.01)
     state = learner.init()
+    total = np.zeros(2)
+    paid = 0.0
     g = []
-    for _ in range(300):
-        size = float(np.linalg.norm(state.x))
-        g.append(state.x / size if size > 1e-9 else np.array([1.0, 0.0]))
+    for _ in range(600):
+        worst = np.argmax(around @ state.x + np.linalg.norm(total + around, axis=1))
+        g.append(around[worst])
+        paid += g[-1] @ state.x
+        total += g[-1]
         state = learner.step(state, g[-1])
-    g = np.array(g)
     V = (np.diff(g, axis=0) ** 2).sum()
-    x = kl.run(learner, g, engine="step").x
-    regret = (g * x).sum() + np.linalg.norm(g.sum(axis=0))
-    assert regret <= sword_bound(300, 1.0, 2.0, 0.5, 0.0, V)
-    assert V > 1.0
+    regret = paid + np.linalg.norm(total)
+    assert regret <= sword_bound(600, 1.0, 2.0, 0.01, 0.0, V) <= 10.0 * regret
+
+
+def test_the_parts_are_those_of_the_proof():
+    """It needs tolls of 2 L |move|^2, rates of at most 1 / (8 D^2 L), and steps of at most 1 / (8 L)."""
+    T, G, L, D = 5000, 1.5, 0.7, 2.0
+    both = sword_plus_plus(BALL, T, G, L), sword(BALL, T, G, L, family=Quadratic(L))
+    for learner in both:
+        experts: Any = learner.experts
+        steps = np.array([1.0 / expert.sigma.s for expert in experts])
+        assert steps[0] == pytest.approx(D / (G * np.sqrt(8.0 * T)))
+        assert steps[-1] == pytest.approx(1.0 / (8.0 * L))
+        assert (np.diff(np.log2(steps)) <= 1.0 + 1e-12).all()
+        assert learner.rate == pytest.approx(1.0 / (8.0 * D**2 * L))
+        assert learner.G == G
+    move = np.array([0.3, -0.4])
+    charged, free = (learner.toll.weight * learner.toll.distance(move) for learner in both)
+    assert charged == pytest.approx(2.0 * L * 0.25)
+    assert free == 0.0
+
+
+def test_sword_guesses_the_last_cost_at_the_new_points():
+    rng = np.random.default_rng(4)
+    rows = 2.0 * rng.normal(size=(12, 2))
+    family = Quadratic(0.6)
+    learner = sword(BALL, 12, 4.0, 0.6, family=family)
+    points = np.array(
+        [kl.run(expert, family.costs(rows), engine="step").x for expert in learner.experts]
+    )
+    N = len(points)
+    w = np.full(N, 1.0 / N)
+    losses = np.zeros(N)
+    guess = np.zeros(2)
+    missed = 0.0
+    x = kl.run(learner, family.costs(rows), engine="step").x
+    for t in range(12):
+        if t > 0:
+            guess = family.gradient(rows[t - 1], w @ points[:, t])
+        rate = (1.0 / learner.rate**2 + (16.0**2 + missed) / (2.0 * np.log(N))) ** -0.5
+        w = np.exp(-rate * (losses + points[:, t] @ guess))
+        w /= w.sum()
+        np.testing.assert_allclose(x[t], w @ points[:, t], atol=1e-12)
+        slope = family.gradient(rows[t], x[t])
+        losses += points[:, t] @ slope
+        missed += np.ptp(points[:, t] @ (slope - guess)) ** 2
 
 
 def test_slow_changes_pay():

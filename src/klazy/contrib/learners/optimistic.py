@@ -259,8 +259,8 @@ def sword_plus_plus(
     takes one gradient. :func:`~klazy.contrib.sword_bound` bounds its dynamic regret, of order
     :math:`\sqrt{(1 + P_T + V_T)(1 + P_T)}` with :math:`V_T = \sum_t \sup_x \|\nabla f_t(x) - \nabla f_{t-1}(x)\|^2`.
 
-    Moving is not charged. Do not use it for costs with kinks, or where L is a guess: from kinks it learns as :func:`ader` does,
-    with larger constants.
+    Moving is not charged. Do not use it for costs with kinks, for which :func:`ader` has smaller constants, or where L is a
+    guess: one too small voids the bound, one too large makes steps too short.
 
     Parameters
     ----------
@@ -313,8 +313,9 @@ def sword(
     r"""Build Sword of Zhao, Zhang, Zhang and Zhou (2020): :func:`sword_plus_plus` with gradients at the experts' own points.
 
     It gets rows of a family of costs, as gradients at other points than the ensemble's are not feedback that a learner has. The
-    experts take extra gradients, two each in a round, and pay no toll. The bound is that of :func:`sword_plus_plus`. Do not use
-    it where gradients take long to compute: a round takes two for each expert, and two more.
+    experts take extra gradients, two each in a round, and pay no toll. The paper has steps up to :math:`1/(4L)`; here
+    they end at :math:`1/(8L)`, so that steps and bound are those of :func:`sword_plus_plus`. Do not use it where gradients
+    take long to compute: a round takes two for each expert, and two more.
 
     Parameters
     ----------
