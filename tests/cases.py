@@ -347,6 +347,10 @@ UNCOMPILED: dict[str, Maker] = {
         toll=kl.contrib.SquaredMovement(2.0),
         G=3.0,
     ),
+    "OnlineNewton": lambda domain, sigma, **options: kl.contrib.OnlineNewton(
+        domain, 0.3, **options
+    ),
+    "Maler": lambda domain, sigma, **options: kl.contrib.Maler(domain, 60, 3.0, **options),
     **BANDITS,
     "Budgeted": lambda domain, sigma, **options: kl.contrib.Budgeted(
         kl.KLazyGD(domain, sigma, k=4, **options), 0.3 * domain.scale, "l2", T=20
@@ -369,7 +373,6 @@ WEALTH: dict[str, Callable[..., kl.types.Learner[Any]]] = {
     "BuyAndHold": kl.contrib.BuyAndHold,
     "UniformRebalanced": lambda domain: kl.contrib.UniformRebalanced(domain, every=3),
     "SoftBayes": kl.contrib.SoftBayes,
-    "OnlineNewton": kl.contrib.OnlineNewton,
     "PAMR": kl.contrib.PAMR,
     "OLMAR": lambda domain: kl.contrib.OLMAR(domain, epsilon=1.02, window=4),
 }

@@ -276,6 +276,8 @@ ROUNDED_BY_THE_CPU |= {
     "Budgeted",
     "Interpolation",
     "OptimisticHedge",
+    "OnlineNewton",
+    "Maler",
     "StronglyAdaptive",
     "SteadyAdaptive",
     "MirrorMemory",

@@ -641,6 +641,7 @@ def test_only_these_classes_have_no_kernel():
         "RollingQuantile",
     }
     learners |= {"PodAutoscaler", "FollowForecast", "OptimisticGD", "OptimisticHedge"}
+    learners |= {"OnlineNewton", "Maler"}
     learners |= {*STATES, *WEALTH}
     movements = {"MahalanobisMovement", "DriftedMovement", "FiniteMetric"}
     assert without == sets | wrappers | learners | movements

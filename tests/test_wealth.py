@@ -13,12 +13,12 @@ from klazy.contrib import (
     OLMAR,
     PAMR,
     BuyAndHold,
-    OnlineNewton,
     SoftBayes,
     UniformRebalanced,
     exponentiated_gradient,
+    newton_shares,
 )
-from klazy.contrib.learners.wealth import _find_shares, _find_shares_slowly
+from klazy.contrib.learners.newton import _find_shares, _find_shares_slowly
 
 RELATIVES = np.exp(np.random.default_rng(7).normal(0.0, 0.05, (40, 4)))
 SIMPLEX = kl.Simplex(4)
@@ -66,7 +66,7 @@ def test_soft_bayes_mixes_bayes_with_the_start():
 
 
 def test_newton_projects_in_its_own_norm():
-    x = play(OnlineNewton(SIMPLEX, beta=2.0, delta=0.5))
+    x = play(newton_shares(SIMPLEX, beta=2.0, delta=0.5))
     A, b = np.eye(4), np.zeros(4)
     for before, r, after in zip(x[:12], RELATIVES, x[1:], strict=False):
         slope = r / (r @ before)
@@ -76,6 +76,17 @@ def test_newton_projects_in_its_own_norm():
         gap = np.linalg.cholesky(A).T @ (p - 0.5 * np.linalg.solve(A, b))
         cp.Problem(cp.Minimize(cp.sum_squares(gap)), [cp.sum(p) == 1.0]).solve(cp.CLARABEL)
         np.testing.assert_allclose(after, p.value, atol=1e-6)
+
+
+def test_newton_steps_know_no_scale_and_take_shares_only():
+    for domain, double in (
+        (SIMPLEX, kl.Simplex(4, 2.0)),
+        (kl.CappedSimplex(4, cap=0.4), kl.CappedSimplex(4, 2.0, cap=0.8)),
+    ):
+        x = play(newton_shares(domain))
+        np.testing.assert_allclose(play(newton_shares(double)), 2.0 * x, atol=1e-9)
+    with pytest.raises(InvalidInput, match="newton_shares needs shares of wealth"):
+        newton_shares(kl.Box(np.zeros(4), np.ones(4)))
 
 
 @given(seed=st.integers(0, 10**6))

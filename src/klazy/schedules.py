@@ -241,7 +241,7 @@ class Proportional(Schedule):
 
     On mu-strongly convex costs the regret of :class:`GD` is then at most :math:`\frac{G^2}{2 \mu} (1 + \ln T)`, and all its
     moves together are no longer than :math:`\frac{G}{\mu} (1 + \ln T)`
-    (Hazan, Agarwal and Kale, 2007). Do not use it where the best point moves:
+    (:func:`~klazy.contrib.strongly_convex_bound`; Hazan, Agarwal and Kale, 2007). Do not use it where the best point moves:
     after t rounds a step is t times shorter than the first.
 
     Parameters

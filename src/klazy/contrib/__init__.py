@@ -35,6 +35,10 @@ from klazy.contrib.guarantees import (
     certify_mirror,
     long_term_bound,
     long_term_sigma,
+    maler_bound,
+    newton_bound,
+    newton_gamma,
+    strongly_convex_bound,
     switch_bound,
     switch_lower_bound,
     switch_sigma,
@@ -44,6 +48,7 @@ from klazy.contrib.learners.adaptive import SteadyAdaptive, StronglyAdaptive
 from klazy.contrib.learners.clusters import TreeDescent
 from klazy.contrib.learners.coin import CoinBetting
 from klazy.contrib.learners.mirror import Entropy, Geometry, MirrorMemory
+from klazy.contrib.learners.newton import Maler, OnlineNewton
 from klazy.contrib.learners.optimistic import (
     OptimisticGD,
     OptimisticHedge,
@@ -55,10 +60,10 @@ from klazy.contrib.learners.wealth import (
     OLMAR,
     PAMR,
     BuyAndHold,
-    OnlineNewton,
     SoftBayes,
     UniformRebalanced,
     exponentiated_gradient,
+    newton_shares,
 )
 from klazy.contrib.learners.wrappers import Advice, Blocks, Budgeted, LongTerm
 from klazy.contrib.lookahead import (
@@ -120,8 +125,10 @@ __all__ += ["FollowTheLeader", "Periodic"]
 # It follows forecasts that it is given.
 __all__ += ["FollowForecast"]
 # Rules for shares of wealth.
-__all__ += ["OLMAR", "PAMR", "BuyAndHold", "OnlineNewton", "SoftBayes", "UniformRebalanced"]
-__all__ += ["exponentiated_gradient"]
+__all__ += ["OLMAR", "PAMR", "BuyAndHold", "SoftBayes", "UniformRebalanced"]
+__all__ += ["exponentiated_gradient", "newton_shares"]
+# Learners for costs that curve, and a schedule.
+__all__ += ["Maler", "OnlineNewton", "Proportional"]
 # Learners for smooth costs that change slowly.
 __all__ += ["OptimisticGD", "OptimisticHedge", "sword", "sword_plus_plus"]
 # Rules for a few states without order.
@@ -131,8 +138,6 @@ __all__ += ["Entropy", "Geometry"]
 # Learners around learners.
 __all__ += ["Advice", "BetterOfTwo", "Blocks", "Budgeted", "Interpolation", "LongTerm"]
 __all__ += ["SteadyAdaptive", "StronglyAdaptive"]
-# A schedule.
-__all__ += ["Proportional"]
 # Ensembles to compare with.
 __all__ += ["ader", "ensemble_auto", "scream"]
 # A set.
@@ -178,6 +183,7 @@ __all__ += ["Game", "best_with_path_length", "sample_actions", "sample_whole"]
 __all__ += ["budget_lower_bound", "budget_sigma", "budgeted_bound", "coin_betting_bound"]
 __all__ += ["switch_bound", "switch_lower_bound", "switch_sigma", "sword_bound"]
 __all__ += ["LongTermBound", "long_term_bound", "long_term_sigma"]
+__all__ += ["maler_bound", "newton_bound", "newton_gamma", "strongly_convex_bound"]
 __all__ += ["budgeting_ratio", "greedy_ratio", "robd_pulls", "robd_ratio"]
 # Certificates.
 __all__ += ["LongTermCertificate", "MirrorCertificate", "certify_long_term", "certify_mirror"]

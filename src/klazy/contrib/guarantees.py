@@ -1,4 +1,4 @@
-"""Bounds and certificates of the research learners: budgets, long-term constraints, mirror descent."""
+"""Bounds and certificates of the research learners: budgets, curved costs, long-term constraints, mirror descent."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 
 from klazy.base.checks import Array, InvalidInput, instance, integer, non_negative
 from klazy.contrib.learners.mirror import Entropy, MirrorMemory
+from klazy.contrib.learners.newton import convex_rate, list_rates
 from klazy.contrib.learners.optimistic import list_steps
 from klazy.contrib.learners.wrappers import LongTerm
 from klazy.game.regret import check_comparator
@@ -152,6 +153,184 @@ def sword_bound(T: int, G: float, D: float, L: float, P: float = 0.0, V: float =
     experts = math.log(len(steps))
     meta = D * math.sqrt(2.0 * experts * (4.0 * G * G + changed))
     return 28.0 / 3.0 * D * D * L * experts + meta + base
+
+
+def newton_gamma(alpha: float, G: float, D: float) -> float:
+    r"""Compute how much alpha-exp-concave costs curve along their gradients: the gamma of :class:`~klazy.contrib.OnlineNewton`.
+
+    .. math:: f(u) \ge f(x) + \langle g, u - x \rangle + \frac{\gamma}{2} \langle g, u - x \rangle^2, \qquad
+              \gamma = 2 \alpha\, \frac{y - \ln(1 + y)}{y^2}, \qquad y = \alpha G D
+
+    Costs are alpha-exp-concave if :math:`e^{-\alpha f}` is concave: logarithms of wealth with alpha = 1, logistic costs of
+    features of norm a with :math:`\alpha = e^{-aD}` on a set that has the origin in it, and squared errors of at most c,
+    :math:`\frac12 (\langle a, x \rangle - b)^2`, with :math:`\alpha = 1/c^2`.
+
+    Parameters
+    ----------
+    alpha : float
+        The exp-concavity, > 0.
+    G : float
+        A bound on the gradients' norms.
+    D : float
+        The diameter of the set.
+
+    Returns
+    -------
+    float
+        Gamma, between :math:`\frac12 \min(\alpha, 1/(4GD))` and alpha.
+
+    Examples
+    --------
+    >>> round(newton_gamma(alpha=1.0, G=1.0, D=2.0), 4)
+    0.4507
+    """
+    alpha, G, D = check_range(alpha, "alpha"), check_range(G, "G"), check_range(D, "D")
+    y = alpha * G * D
+    if y < 1e-4:
+        # Two terms of the series are below the sum, and the difference has no digits left.
+        return alpha * (1.0 - 2.0 * y / 3.0)
+    return 2.0 * alpha * (y - math.log1p(y)) / (y * y)
+
+
+def newton_bound(
+    T: int, G: float, D: float, dim: int, alpha: float, move_cost: float = 0.0
+) -> float:
+    r"""Bound the regret of :class:`~klazy.contrib.OnlineNewton` with :func:`newton_gamma` on alpha-exp-concave costs.
+
+    .. math:: R_T \le \frac{1 + V}{2 \gamma} + \lambda D \sqrt{T V}, \qquad
+              V = d \ln\Bigl(1 + \frac{T}{d} (\gamma G D)^2\Bigr)
+
+    The second term is for moving; with it the order is :math:`\sqrt{d T \ln T}`. The proof is on the page Theory.
+
+    Parameters
+    ----------
+    T : int
+        The number of rounds.
+    G : float
+        A bound on the gradients' norms.
+    D : float
+        The diameter of the set.
+    dim : int
+        The number of coordinates, d.
+    alpha : float
+        The exp-concavity of the costs.
+    move_cost : float, optional
+        The price of a unit of Euclidean distance. Default: 0, moving is not charged.
+
+    Returns
+    -------
+    float
+        The bound.
+
+    Examples
+    --------
+    >>> [round(newton_bound(T, G=1.0, D=2.0, dim=2, alpha=1.0), 1) for T in (100, 10_000)]
+    [9.4, 19.5]
+    """
+    T, G, D, _, weight = check_known(T, G, D, weight=move_cost)
+    gamma = newton_gamma(alpha, G, D)
+    grown = _find_volume(T, integer(dim, "dim"), gamma * G * D)
+    return (1.0 + grown) / (2.0 * gamma) + weight * D * math.sqrt(T * grown)
+
+
+def strongly_convex_bound(T: int, G: float, mu: float, move_cost: float = 0.0) -> float:
+    r"""Bound the regret of ``GD(domain, Proportional(mu))`` on mu-strongly convex costs, moving included.
+
+    .. math:: R_T \le \frac{G^2 + 2 \lambda G}{2 \mu} (1 + \ln T)
+
+    The proof is on the page Theory.
+
+    Parameters
+    ----------
+    T : int
+        The number of rounds.
+    G : float
+        A bound on the gradients' norms.
+    mu : float
+        The strong convexity of the costs.
+    move_cost : float, optional
+        The price of a unit of Euclidean distance. Default: 0, moving is not charged.
+
+    Returns
+    -------
+    float
+        The bound.
+
+    Examples
+    --------
+    >>> [round(strongly_convex_bound(T, G=2.0, mu=1.0, move_cost=1.0), 1) for T in (100, 10_000)]
+    [22.4, 40.8]
+    """
+    T, G, _, _, weight = check_known(T, G, weight=move_cost)
+    return (G * G + 2.0 * weight * G) / (2.0 * check_range(mu, "mu")) * (1.0 + math.log(T))
+
+
+def maler_bound(
+    T: int, G: float, D: float, dim: int, *, mu: float = 0.0, alpha: float = 0.0
+) -> float:
+    r"""Bound the regret of :class:`~klazy.contrib.Maler` on costs of a kind that it is not told.
+
+    It is the least of these, over the rates :math:`\eta` of the N experts, with :math:`y = 2 \eta G D`:
+
+    .. math:: \tfrac32 G D \sqrt T + \eta\, T G^2 D^2 + \frac{\ln N}{\eta}, \qquad
+              \bigl(\eta - \tfrac{\mu}{2 G^2}\bigr)^+ T G^2 D^2
+              + \frac{(1 + y)^2 (1 + \ln T) + 4 \ln N}{4 \eta}, \qquad
+              \bigl(\eta - \tfrac{\gamma}{2}\bigr)^+ T G^2 D^2
+              + \frac{(1 + y)^2 (1 + d \ln(1 + \frac{T}{d} (\frac{y}{1 + y})^2)) + 4 \ln N}{4 \eta} ,
+
+    the first for all convex costs, the second for mu-strongly convex ones, the third for alpha-exp-concave ones, with the gamma
+    of :func:`newton_gamma`. Moving is not charged. The proof is on the page Theory.
+
+    Parameters
+    ----------
+    T : int
+        The number of rounds.
+    G : float
+        A bound on the gradients' norms.
+    D : float
+        The diameter of the set.
+    dim : int
+        The number of coordinates, d.
+    mu : float, optional
+        The strong convexity of the costs. Default: 0.
+    alpha : float, optional
+        The exp-concavity of the costs. Default: 0.
+
+    Returns
+    -------
+    float
+        The bound.
+
+    Examples
+    --------
+    >>> for kind in ({}, {"mu": 0.5}, {"alpha": 0.5}):
+    ...     print([round(maler_bound(T, G=1.0, D=2.0, dim=2, **kind)) for T in (1000, 100_000)])
+    [257, 2745]
+    [42, 62]
+    [61, 106]
+    """
+    T, G, D, _, _ = check_known(T, G, D)
+    dim = integer(dim, "dim")
+    rates = list_rates(T, G, D)
+    experts = math.log(2 * len(rates) + 1)
+    curves = non_negative(mu, "mu") / (2.0 * G * G)
+    bends = newton_gamma(alpha, G, D) / 2.0 if non_negative(alpha, "alpha") > 0.0 else 0.0
+    worst = T * (G * D) ** 2
+    alone = convex_rate(T, G, D)
+    least = 1.5 * G * D * math.sqrt(T) + alone * worst + experts / alone
+    for eta in rates:
+        y = 2.0 * eta * G * D
+        strongly = 1.0 + math.log(T)
+        newton = 1.0 + _find_volume(T, dim, y / (1.0 + y))
+        for known, own in ((curves, strongly), (bends, newton)):
+            left = max(eta - known, 0.0) * worst
+            least = min(least, left + ((1.0 + y) ** 2 * own / 4.0 + experts) / eta)
+    return least
+
+
+def _find_volume(T: int, dim: int, size: float) -> float:
+    """Bound the logarithm of how much T outer products of vectors up to this size increase the determinant of I."""
+    return dim * math.log1p(T * size * size / dim)
 
 
 def switch_bound(T: int, G: float, R: float, P: float, K: int) -> float:

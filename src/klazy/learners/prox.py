@@ -199,7 +199,7 @@ def _split_by_coordinate(domain: ConvexSet, objective: Separable) -> Array:
         share = stride / (1.0 + stride * curvature)
         return objective.shrink(y - share * (objective.g + curvature * y), share)
 
-    return _split(domain, x, slopes, shrink)
+    return split(domain, x, find_stride(domain, slopes), shrink)
 
 
 def _move_straight(
@@ -225,7 +225,8 @@ def _move_straight(
             share = stride / (1.0 + stride * curvature)
             return _shrink_all(y - share * (g + curvature * y), x, price * share, stretch, axes)
 
-        return _split(domain, x, np.abs(down) + price * size, shrink)
+        stride = find_stride(domain, np.abs(down) + price * size)
+        return split(domain, x, stride, shrink)
 
     return np.array([move_one(*row) for row in zip(x, g, down, price.tolist(), strict=True)])
 
@@ -475,13 +476,24 @@ def find_band(
     return low, high
 
 
-def _split(
-    domain: ConvexSet, x: Array, slopes: Array, shrink: Callable[[Array, float], Array]
+def find_stride(domain: ConvexSet, slopes: Array) -> float:
+    """Choose the stride of a splitting, given how steep the objective may be."""
+    return domain.scale / (float(np.linalg.norm(slopes)) or 1.0)
+
+
+def split(
+    domain: ConvexSet,
+    x: Array,
+    stride: float,
+    shrink: Callable[[Array, float], Array],
+    down: Array | None = None,
 ) -> Array:
-    """Minimise by Douglas and Rachford's splitting of ``shrink``, the proximal step of the objective, and the projection."""
-    stride = domain.scale / (float(np.linalg.norm(slopes)) or 1.0)
+    """Minimise by Douglas and Rachford's splitting of ``shrink``, the proximal step of the objective, and the projection.
+
+    It begins at x; with the descent ``down`` of the objective there it ends sooner, if the minimum is near.
+    """
     size = max(domain.scale, float(np.abs(x).max()))
-    y = x
+    y = x if down is None else x + stride * down
     change = math.inf
     u = x
     for _ in range(BUDGET):

@@ -36,10 +36,10 @@ from klazy.contrib import (
     OLMAR,
     PAMR,
     ImpactMovement,
-    OnlineNewton,
     SoftBayes,
     ensemble_auto,
     exponentiated_gradient,
+    newton_shares,
 )
 from klazy.costs import LogWealthCosts
 from klazy.families import TINY, LogWealth, name_quotes
@@ -86,7 +86,7 @@ CASH = "cash"
 RULES: dict[str, Any] = {
     "exponentiated gradient": exponentiated_gradient,
     "Soft-Bayes": SoftBayes,
-    "online Newton step": OnlineNewton,
+    "online Newton step": newton_shares,
     "PAMR": PAMR,
     "OLMAR": OLMAR,
 }

@@ -9,10 +9,11 @@ from abc import abstractmethod
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from klazy.base.checks import Array, InvalidInput, integer, number, positive
+from klazy.base.checks import Array, InvalidInput, integer, number
 from klazy.contrib.learners.mirror import MirrorMemory
+from klazy.contrib.learners.newton import OnlineNewton
 from klazy.families import LogWealth
 from klazy.learners.base import NEVER, Learner, S, check_domain, check_start
 from klazy.learners.memory import Forget
@@ -20,9 +21,6 @@ from klazy.learners.thumb import FixedState
 from klazy.sets import CappedSimplex, ConvexSet, Intersection, Simplex
 
 SHARES = (Simplex, CappedSimplex, Intersection)
-# Turns in which the shares of a Newton step are looked for, and a gain from a share that is rounding.
-SHARE_TURNS = 50
-SHARE_ROUNDING = 1e-10
 
 
 def exponentiated_gradient(
@@ -57,6 +55,43 @@ def exponentiated_gradient(
     return MirrorMemory(domain, learning_rate=learning_rate, memory=Forget(), start=start)
 
 
+def newton_shares(
+    domain: ConvexSet, beta: float = 1.0, delta: float = 0.125, *, start: ArrayLike | None = None
+) -> OnlineNewton:
+    r"""Build the online Newton step for portfolios of Agarwal, Hazan, Kale and Schapire (2006).
+
+    .. math:: x_{t+1} = \Pi^{A_t}\bigl(\delta A_t^{-1} b_t\bigr), \qquad A_t = I + \sum_s \nabla_s \nabla_s^\top, \qquad
+              b_t = \bigl(1 + \tfrac{1}{\beta}\bigr) \sum_s \nabla_s, \qquad \nabla_s = r_s / \langle r_s, x_s \rangle
+
+    It is :class:`OnlineNewton` for costs of log-wealth: there :math:`\langle g, x \rangle = -1`. Do not use it where trading
+    costs as much as a day differs: it trades every day.
+
+    Parameters
+    ----------
+    domain : Simplex, CappedSimplex or Intersection
+        Where shares live.
+    beta : float, optional
+        Default: 1.
+    delta : float, optional
+        Default: 1/8, as in the paper.
+    start : array_like, optional
+        First shares. Default: equal ones.
+
+    Returns
+    -------
+    OnlineNewton
+        The learner.
+
+    Examples
+    --------
+    >>> run(newton_shares(Simplex(2)), LogWealthCosts([[2.0, 1.0], [1.0, 1.0]]), engine="step").x[1].round(4)
+    array([0.2955, 0.7045])
+    """
+    total = float(_check_shares(domain, "newton_shares").start.sum())
+    # In shares of 1 the curvature at the start is 1.
+    return OnlineNewton(domain, beta, 1.0 / total**2, delta=delta, start=start)
+
+
 class WealthRule(Learner[S]):
     """Base class of rules for shares of wealth: it gets rows of price relatives.
 
@@ -72,10 +107,7 @@ class WealthRule(Learner[S]):
     start: Array | None
 
     def __init__(self, domain: ConvexSet, *, start: ArrayLike | None = None) -> None:
-        if not isinstance(check_domain(domain), SHARES):
-            raise InvalidInput(
-                f"{type(self).__name__} needs shares of wealth, got {domain!r}. Use Simplex(d)."
-            )
+        _check_shares(domain, type(self).__name__)
         self._keep(domain=domain, family=LogWealth(), start=check_start(domain, start))
 
 
@@ -177,104 +209,6 @@ class SoftBayes(WealthRule[SoftBayesState]):
         grown = w * (1.0 - rate + rate * g * w.sum() / np.vecdot(g, w))
         w = falls * grown + (1.0 - falls) * self.first_point(None)
         return SoftBayesState(t + 1, self.domain.nearest(w), w)
-
-
-class NewtonState(NamedTuple):
-    """The round, the shares, the sum of outer products of gradients, and the sum of gradients."""
-
-    t: int
-    x: Array
-    outer: Array
-    total: Array
-
-
-class OnlineNewton(WealthRule[NewtonState]):
-    r"""Take Newton steps on log-wealth.
-
-    .. math:: x_{t+1} = \Pi^{A_t}\bigl(\delta A_t^{-1} b_t\bigr), \qquad A_t = I + \sum_s \nabla_s \nabla_s^\top, \qquad
-              b_t = \bigl(1 + \tfrac{1}{\beta}\bigr) \sum_s \nabla_s, \qquad \nabla_s = r_s / \langle r_s, x_s \rangle,
-
-    with the projection in the norm of A, and on a smaller set the nearest point to that. Agarwal, Hazan, Kale and Schapire,
-    *Algorithms for Portfolio Management Based on the Newton Method* (2006).
-
-    Parameters
-    ----------
-    domain : Simplex, CappedSimplex or Intersection
-        Where shares live.
-    beta : float, optional
-        Default: 1.
-    delta : float, optional
-        Default: 1/8, as in the paper.
-    start : array_like, optional
-        First shares. Default: equal ones.
-
-    Examples
-    --------
-    >>> run(OnlineNewton(Simplex(2)), LogWealthCosts([[2.0, 1.0], [1.0, 1.0]]), engine="step").x[1].round(4)
-    array([0.2955, 0.7045])
-    """
-
-    beta: float
-    delta: float
-
-    def __init__(
-        self,
-        domain: ConvexSet,
-        beta: float = 1.0,
-        delta: float = 0.125,
-        *,
-        start: ArrayLike | None = None,
-    ) -> None:
-        super().__init__(domain, start=start)
-        self._keep(beta=positive(beta, "beta"), delta=positive(delta, "delta"))
-
-    def init(self, x: Array | None = None) -> NewtonState:
-        d = self.domain.dim
-        return NewtonState(1, self.first_point(x), np.eye(d), np.zeros(d))
-
-    def step(self, state: NewtonState, g: Array) -> NewtonState:
-        t, x, outer, total = state
-        whole = x.sum()
-        # The gradient in shares of 1.
-        slope = g * whole / np.vecdot(g, x)
-        outer = outer + np.outer(slope, slope)
-        total = total + slope
-        found = _find_shares(outer, self.delta * (1.0 + 1.0 / self.beta) * total, x > 0.0)
-        return NewtonState(t + 1, self.domain.nearest(whole * found), outer, total)
-
-
-def _find_shares(outer: Array, b: Array, held: NDArray[np.bool_]) -> Array:
-    """Minimize <x, outer x> / 2 - <b, x> over shares of 1, beginning with those that are held.
-
-    Shares below 0 are given up, and those that would pay are taken, until there are none.
-    After a day, that takes a turn or two.
-    """
-    d = len(b)
-    for _ in range(SHARE_TURNS):
-        places = np.flatnonzero(held)
-        sides = np.column_stack((b[places], np.ones(len(places))))
-        u, v = np.linalg.solve(outer[np.ix_(places, places)], sides).T
-        level = (1.0 - u.sum()) / v.sum()
-        found = np.zeros(d)
-        found[places] = u + level * v
-        pays = outer @ found - b - level < -SHARE_ROUNDING * (np.abs(b).max() + abs(level))
-        lost = found < 0.0
-        if not lost.any() and not pays.any():
-            return found
-        held = held & ~lost if lost.any() else held | pays
-    return _find_shares_slowly(outer, b)
-
-
-def _find_shares_slowly(outer: Array, b: Array) -> Array:
-    """Do the same by least squares, which always ends."""
-    from scipy.optimize import nnls
-
-    d = len(b)
-    # Over shares of 1, L' (x - aim) is L' (I - aim 1') x. A row that pulls their sum to 1 only scales the answer.
-    root = np.linalg.cholesky(outer).T @ (np.eye(d) - np.linalg.solve(outer, b)[:, None])
-    size = np.abs(root).max()
-    found, _ = nnls(np.vstack((root / size, np.ones(d))), np.append(np.zeros(d), 1.0))
-    return found / found.sum()
 
 
 class PricesState(NamedTuple):
@@ -414,3 +348,10 @@ class OLMAR(Reversion):
         # Before the first day prices are taken to have stood still.
         back = np.cumprod(1.0 / past[:-1], axis=0).sum(axis=0)
         return (1.0 + back) / self.window, self.epsilon
+
+
+def _check_shares(domain: ConvexSet, name: str) -> ConvexSet:
+    """Check that this is a set of shares of a total."""
+    if not isinstance(check_domain(domain), SHARES):
+        raise InvalidInput(f"{name} needs shares of wealth, got {domain!r}. Use Simplex(d).")
+    return domain
