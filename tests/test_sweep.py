@@ -600,7 +600,7 @@ while killed:
         ]
 
     def test_tells_runs_apart_whose_keys_begin_alike(self):
-        source = results.RowSource(
+        source = results.StoredRows(
             pl.DataFrame(), np.array([[1, 2], [1, 3], [0, 5], [1, 9]], dtype="<u8")
         )
         wanted = np.array([[1, 9], [1, 4], [1, 2], [0, 5], [7, 7], [1, 3]], dtype="<u8")

@@ -10,10 +10,10 @@ from klazy.contrib.deadlines import (
     CLIP,
     RORO,
     Conversion,
+    ConversionRule,
     FollowPlan,
     Job,
     PauseResume,
-    Rule,
     Run,
     RunAtOnce,
     SpreadEvenly,
@@ -174,7 +174,16 @@ __all__ += [
 ]
 __all__ += ["RandomizedCapacity", "RecedingHorizon", "run_ahead"]
 # Jobs with a deadline, which see each price before they decide.
-__all__ += ["CLIP", "RORO", "Conversion", "FollowPlan", "Job", "PauseResume", "Rule", "Run"]
+__all__ += [
+    "CLIP",
+    "RORO",
+    "Conversion",
+    "ConversionRule",
+    "FollowPlan",
+    "Job",
+    "PauseResume",
+    "Run",
+]
 __all__ += ["RunAtOnce", "SpreadEvenly", "Threshold", "best_conversion", "clip_threshold"]
 __all__ += ["convert", "pause_thresholds", "ramp_threshold"]
 # Games, the best sequence of a given length, and actions drawn from a run.

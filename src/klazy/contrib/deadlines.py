@@ -357,7 +357,7 @@ def pause_thresholds(job: Job) -> tuple[float, Array]:
     return (ratio, prices) if falls.all() else at_once
 
 
-class Rule(Config, ABC):
+class ConversionRule(Config, ABC):
     """Base class of rules for a job.
 
     Parameters
@@ -410,7 +410,7 @@ class Rule(Config, ABC):
         return Run(self, T)
 
 
-def check_rounds(job: Job, T: int) -> None:
+def check_deadline(job: Job, T: int) -> None:
     """Reject a deadline that the job cannot meet."""
     if job.units > T:
         raise InvalidInput(
@@ -423,7 +423,7 @@ class Run:
 
     Parameters
     ----------
-    rule : Rule
+    rule : ConversionRule
         Who decides.
     T : int
         The deadline: the number of rounds.
@@ -435,10 +435,10 @@ class Run:
     [0.358, 0.0, 0.642]
     """
 
-    def __init__(self, rule: Rule, T: int) -> None:
+    def __init__(self, rule: ConversionRule, T: int) -> None:
         self.rule = rule
         self.T = size(T, "T")
-        check_rounds(rule.job, self.T)
+        check_deadline(rule.job, self.T)
         self.x: list[float] = []
         self.prices: list[float] = []
         self.done = 0.0
@@ -491,12 +491,12 @@ class Run:
         return x
 
 
-def convert(rule: Rule, prices: ArrayLike) -> Conversion:
+def convert(rule: ConversionRule, prices: ArrayLike) -> Conversion:
     """Play a rule on the prices of a job; the deadline is their number.
 
     Parameters
     ----------
-    rule : Rule
+    rule : ConversionRule
         Who decides.
     prices : array_like
         The price of each round.
@@ -540,7 +540,7 @@ def best_conversion(job: Job, prices: ArrayLike) -> Conversion:
     3.0
     """
     series = vector(prices, "prices")
-    check_rounds(job, len(series))
+    check_deadline(job, len(series))
     x = _plan_units(job, series) if job.whole else _plan_amounts(job, series)
     return job.cost(series, x)
 
@@ -589,7 +589,7 @@ def _plan_units(job: Job, prices: Array) -> Array:
     return x
 
 
-class RunAtOnce(Rule):
+class RunAtOnce(ConversionRule):
     """Convert as fast as possible, whatever the price: what people do who do not look at prices.
 
     Its ratio is that of the highest price, with its moves, to the lowest.
@@ -613,7 +613,7 @@ class RunAtOnce(Rule):
         return self.job.rate
 
 
-class SpreadEvenly(Rule):
+class SpreadEvenly(ConversionRule):
     """Convert the same amount in every round; in whole rounds, as evenly as they allow.
 
     Parameters
@@ -631,7 +631,7 @@ class SpreadEvenly(Rule):
         return self.job.amount * (len(run.x) + 1) / run.T - run.done
 
 
-class FollowPlan(Rule):
+class FollowPlan(ConversionRule):
     """Convert what a plan says, such as the optimum for the prices that were forecast.
 
     Parameters
@@ -669,7 +669,7 @@ class FollowPlan(Rule):
         return super().start(T)
 
 
-class RORO(Rule):
+class RORO(ConversionRule):
     r"""Ramp on, ramp off: the cheapest response to the price, when every share done is worth its reservation price.
 
     .. math:: x_t = \arg\min_x\; p_t x + \beta |x - x_{t-1}| - \int_{z_{t-1}}^{z_{t-1} + x} \varphi(w)\, dw, \qquad
@@ -710,17 +710,19 @@ class RORO(Rule):
         return self.threshold.ratio
 
     def choose(self, run: Run, price: float) -> float:
-        return respond(self.threshold, self.job, run.done, run.held, price)
+        return choose_amount(self.threshold, self.job, run.done, run.held, price)
 
 
-def respond(threshold: Threshold, job: Job, done: float, held: float, price: float) -> float:
+def choose_amount(
+    threshold: Threshold, job: Job, done: float, held: float, price: float
+) -> float:
     """Return the response of :class:`RORO` to a price, where so much is done and the last round held so much."""
     least = job.amount * threshold.share(price + job.move_cost) - done
     most = job.amount * threshold.share(price - job.move_cost) - done
     return min(job.rate, max(0.0, least, min(most, held)))
 
 
-class PauseResume(Rule):
+class PauseResume(ConversionRule):
     r"""Start below one price, stop above another, in whole rounds.
 
     With i - 1 units done it runs if :math:`p_t \le \ell_i`, or, if it already runs, if :math:`p_t \le \ell_i + 2\beta`. The
@@ -881,7 +883,7 @@ class CLIP(FollowPlan):
             return total > allowed
 
         own = run.memory or 0.0
-        wish = respond(self.threshold, job, own, run.held, price)
+        wish = choose_amount(self.threshold, job, own, run.held, price)
         x = min(run.room, max(run.need, wish))
         follow = min(run.room, max(run.need, float(plan[-1])))
         if exceeds(x):

@@ -22,7 +22,7 @@ from klazy.costs import CallableCosts, Costs, as_costs
 from klazy.game.game import Game, check_player, find_rows
 from klazy.game.trace import Totals, Trace
 from klazy.hindsight import best_fixed, offline_optimum
-from klazy.hindsight.dynamic import Costly, Grid, check_prices, relax, tabulate
+from klazy.hindsight.dynamic import Costly, WholeGrid, check_prices, relax, tabulate
 from klazy.hindsight.optimum import GapNotReached
 from klazy.hindsight.problem import has_steps
 from klazy.learners.base import Learner, check_domain
@@ -631,7 +631,7 @@ class LazyBudgeting(_OnBox):
         # The constructor has checked that it is a box.
         domain: Any = self.domain
         check_prices(game)
-        grid = Grid(game, domain, list(range(domain.dim)))
+        grid = WholeGrid(game, domain, list(range(domain.dim)))
         corners = grid.points.reshape(-1, domain.dim)
         bottom = corners[0]
         at = bottom if game.x0 is None else game.x0

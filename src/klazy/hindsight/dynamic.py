@@ -126,7 +126,7 @@ def tabulate(game: Game, domain: Box) -> list[Costly]:
     check_prices(game)
     tables = []
     for i in range(domain.dim):
-        grid = Grid(game, domain, [i])
+        grid = WholeGrid(game, domain, [i])
         up = grid.weights * grid.up
         down = grid.weights * grid.down
         tables.append(Costly(grid.points[:, 0], grid.charges, up, down))
@@ -145,7 +145,7 @@ def check_prices(game: Game) -> None:
         )
 
 
-class Grid:
+class WholeGrid:
     """The integers of some coordinates of a box, and what rounds and moves charge for them.
 
     ``points`` has one axis for each of these coordinates, and a last one for what they are. Rounds are counted from 0.
@@ -255,7 +255,7 @@ def whole_optimum(
             limits = np.full(2 * domain.dim, np.inf)
         if held is None:
             held = np.zeros(game.costs.T, dtype=bool)
-        solved = [_solve(Grid(game, box, axes), limits, held, within) for axes in groups]
+        solved = [_solve(WholeGrid(game, box, axes), limits, held, within) for axes in groups]
         u = np.concatenate(solved, axis=1)
     elif relaxed is not None:
         points = relaxed.u if within is None else within.keep(relaxed.u)
@@ -314,7 +314,7 @@ def _has_prices(movement: Movement, dim: int) -> bool:
     return movement.degree == 1.0 and alone
 
 
-def _solve(grid: Grid, limits: Array, held: np.ndarray, within: LimitedSet | None) -> Array:
+def _solve(grid: WholeGrid, limits: Array, held: np.ndarray, within: LimitedSet | None) -> Array:
     """Find the best integers of some coordinates: the costs to come forwards, then backwards along them.
 
     Where the costs to come of all rounds would be too many, only those of every so many rounds are stored, and the others are

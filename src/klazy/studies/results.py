@@ -296,7 +296,7 @@ def map_rows(
     raise AssertionError
 
 
-class RowSource:
+class StoredRows:
     """Rows in memory or in the folder of a store; if ``words`` are those of the keys of runs, only of these, in their order."""
 
     def __init__(self, place: "polars.DataFrame | Path", words: np.ndarray | None = None) -> None:

@@ -14,7 +14,7 @@ from klazy.sets import ConvexSet
 
 # How many times wider a cluster is than those in it, at the least; 1 makes no clusters.
 NARROWINGS = (1.0, 2.0, 4.0, 8.0, 16.0)
-NEWTON_STEPS = 100  # some ten are needed
+MULTIPLIER_STEPS = 100  # some ten are needed
 
 
 class Cluster(NamedTuple):
@@ -53,7 +53,7 @@ class Cluster(NamedTuple):
         # Shares of this level sum to at least 1, and are a convex function of it: no step of Newton's goes too far.
         level = float((costs + np.log((1.0 + delta) / before) / slopes).min())
         after = before
-        for _ in range(NEWTON_STEPS):
+        for _ in range(MULTIPLIER_STEPS):
             after = np.maximum(before * np.exp(slopes * (level - costs)), delta)
             lower = level - (after.sum() - total) / (slopes * after)[after > delta].sum()
             if not lower < level:

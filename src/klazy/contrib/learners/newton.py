@@ -21,7 +21,7 @@ from klazy.sets.base import check_bounded
 # Turns in which the shares of a Newton step are looked for, and a gain from a share that is rounding.
 SHARE_TURNS = 50
 SHARE_ROUNDING = 1e-10
-FLAT = 1e-12  # A curvature below this share of the largest is that of a direction in which the set does not extend.
+LEAST_CURVATURE = 1e-12  # A curvature below this share of the largest is that of a direction in which the set does not extend.
 
 
 class NewtonState(NamedTuple):
@@ -122,7 +122,7 @@ def minimise_quadratic(domain: ConvexSet, A: Array, b: Array, x: Array) -> Array
     curves = inside @ A @ inside
     slope = inside @ (A @ center - b)
     sizes = np.linalg.eigvalsh(curves)
-    sizes = sizes[sizes > FLAT * sizes[-1]]
+    sizes = sizes[sizes > LEAST_CURVATURE * sizes[-1]]
     if not sizes.size:
         return x
     # The stride with which a splitting ends soonest.

@@ -57,7 +57,7 @@ FIRST_LOOK = [
 ]
 
 
-class Job(NamedTuple):
+class PaperJob(NamedTuple):
     """One part with its settings, the folders for its files and of the store, and the key of everything it is made from."""
 
     name: str
@@ -66,7 +66,7 @@ class Job(NamedTuple):
     store: Path
     key: str
 
-    def make(self) -> "tuple[Job, dict[str, Any]]":
+    def make(self) -> "tuple[PaperJob, dict[str, Any]]":
         """Make the part, and return it as plain values."""
         return self, PARTS[self.name].make(self.settings).to_value()
 
@@ -87,7 +87,7 @@ def select_names(
 
 def list_jobs(
     names: Iterable[str], presets: Sequence[str], settings: PaperSettings, out: Path
-) -> list[Job]:
+) -> list[PaperJob]:
     """List what to make: each experiment once per preset, the others once."""
     integer(settings.seeds, write_option("seeds"), "An interval needs several.", least=2)
     for preset in presets:
@@ -103,11 +103,11 @@ def list_jobs(
             key = make_section_key(
                 name, {setting: getattr(chosen, setting) for setting in part.uses}
             )
-            found.append(Job(name, chosen, out / folder / name, out / STORE, key))
+            found.append(PaperJob(name, chosen, out / folder / name, out / STORE, key))
     return found
 
 
-def run_jobs(jobs: Sequence[Job], workers: int | None = None) -> Iterator[Job]:
+def run_jobs(jobs: Sequence[PaperJob], workers: int | None = None) -> Iterator[PaperJob]:
     """Make the parts that are not stored yet, in parallel processes, the longest first; yield each job when it is done."""
     store = ResultStore(jobs[0].store)
     known = store.read_values()
@@ -118,12 +118,12 @@ def run_jobs(jobs: Sequence[Job], workers: int | None = None) -> Iterator[Job]:
         return
     count = min(workers or os.cpu_count() or 1, len(pending))
     with ResultWriter(store, make_value_rows) as writer:
-        for job, made in parallel.map_unordered(Job.make, pending, count):
+        for job, made in parallel.map_unordered(PaperJob.make, pending, count):
             writer.add((job.key, made))
             yield job
 
 
-def load_sections(jobs: Sequence[Job]) -> dict[tuple[str, str], Stored]:
+def load_sections(jobs: Sequence[PaperJob]) -> dict[tuple[str, str], Stored]:
     """Return the stored sections of these jobs, by part and preset; those that were not made are left out."""
     values = ResultStore(jobs[0].store).read_values()
     return {

@@ -27,14 +27,14 @@ from klazy.contrib.deadlines import (
     CLIP,
     RORO,
     Conversion,
+    ConversionRule,
     FollowPlan,
     Job,
     PauseResume,
-    Rule,
     RunAtOnce,
     SpreadEvenly,
     best_conversion,
-    check_rounds,
+    check_deadline,
 )
 from klazy.contrib.deadlines import convert as play
 from klazy.live.rows import THIS_ROW
@@ -73,11 +73,11 @@ AT_ONCE = "run at once"
 PRINT_WIDTH = 120
 
 
-class Contender(NamedTuple):
+class JobContender(NamedTuple):
     """A way to make the rule of a job, from the row in which it starts and from parameters with values to try."""
 
     name: str
-    make: Callable[..., Rule]
+    make: Callable[..., ConversionRule]
     axes: dict[str, list[float]]
     kind: str = SIMPLE
 
@@ -96,7 +96,7 @@ class JobsReport(Tabular):
         The job, with the bounds for which ratios are proved.
     deadline : int
         How many rows a job may take.
-    contenders : list of Contender
+    contenders : list of JobContender
         Who played.
     starts : array
         The rows in which the scored jobs start, counted from 0.
@@ -113,7 +113,7 @@ class JobsReport(Tabular):
     source: Source
     job: Job
     deadline: int
-    contenders: list[Contender]
+    contenders: list[JobContender]
     starts: np.ndarray
     scores: list[Score]
     optimum: Score
@@ -146,7 +146,7 @@ class JobsReport(Tabular):
         scores = {score.name: score for score in self.scores}
         return scores[one_of(name, "name", tuple(scores))]
 
-    def rule(self, name: str | None = None, forecast: Any = None) -> Rule:
+    def rule(self, name: str | None = None, forecast: Any = None) -> ConversionRule:
         """Make the rule of a contender for a job that starts after the last row.
 
         Parameters
@@ -158,7 +158,7 @@ class JobsReport(Tabular):
 
         Returns
         -------
-        Rule
+        ConversionRule
             Its ``start(deadline)`` is a job whose ``decide`` takes the price of each row.
         """
         score = self.best if name is None else self.score(name)
@@ -421,7 +421,7 @@ def replay_jobs(
     positive(rate, write_option("rate"))
     non_negative(move_cost, write_option("move_cost"))
     job = Job(*bounds, amount=convert, rate=rate, move_cost=move_cost, whole=whole)
-    check_rounds(job, T)
+    check_deadline(job, T)
     lags = _list_lags(source, first)
     before = max(lags.values(), default=0)
     step = 1 if every is None else integer(every, write_option("every"), least=1)
@@ -464,7 +464,7 @@ def replay_jobs(
 
 def list_contenders(
     job: Job, T: int, prices: Array, first: int, lags: dict[int, int], told: Array | None
-) -> list[Contender]:
+) -> list[JobContender]:
     """List who plays: what needs no prices, thresholds, and plans for past and for forecast prices."""
     make_threshold = PauseResume if job.whole else RORO
     name = make_threshold.__name__
@@ -475,7 +475,7 @@ def list_contenders(
     }
 
     @cache
-    def cut_bounds(cut: float) -> Rule:
+    def cut_bounds(cut: float) -> ConversionRule:
         low, high = np.quantile(prices[:first], [cut, 1.0 - cut]).tolist()
         return make_threshold(job.replace(low=low, high=high))
 
@@ -489,34 +489,40 @@ def list_contenders(
         assert told is not None
         return best_conversion(job, told[start : start + T]).x
 
-    def follow(start: int, days: int, **epsilon: float) -> Rule:
+    def follow(start: int, days: int, **epsilon: float) -> ConversionRule:
         return _follow(job, plan(start, days), **epsilon)
 
-    def follow_forecast(start: int, told: Array | None = None, **epsilon: float) -> Rule:
+    def follow_forecast(
+        start: int, told: Array | None = None, **epsilon: float
+    ) -> ConversionRule:
         x = plan_forecast(start) if told is None else best_conversion(job, told).x
         return _follow(job, x, **epsilon)
 
-    found = [Contender(each, lambda start, rule=rule: rule, {}) for each, rule in fixed.items()]
-    found.append(Contender(f"{name} tuned", lambda start, cut: cut_bounds(cut), {"cut": CUTS}))
+    found = [
+        JobContender(each, lambda start, rule=rule: rule, {}) for each, rule in fixed.items()
+    ]
+    found.append(JobContender(f"{name} tuned", lambda start, cut: cut_bounds(cut), {"cut": CUTS}))
     clip = {} if job.whole else {"epsilon": EPSILONS}
     if lags:
         days: dict[str, list[Any]] = {"days": list(lags)}
-        found.append(Contender("plan for past prices", follow, days))
+        found.append(JobContender("plan for past prices", follow, days))
         if clip:
-            found.append(Contender("CLIP with past prices", follow, days | clip))
+            found.append(JobContender("CLIP with past prices", follow, days | clip))
     if told is not None:
-        found.append(Contender("plan for the forecast", follow_forecast, {}, FORECASTING))
+        found.append(JobContender("plan for the forecast", follow_forecast, {}, FORECASTING))
         if clip:
-            found.append(Contender("CLIP with the forecast", follow_forecast, clip, FORECASTING))
+            found.append(
+                JobContender("CLIP with the forecast", follow_forecast, clip, FORECASTING)
+            )
     return found
 
 
-def _follow(job: Job, plan: Array, epsilon: float | None = None) -> Rule:
+def _follow(job: Job, plan: Array, epsilon: float | None = None) -> ConversionRule:
     return FollowPlan(job, plan) if epsilon is None else CLIP(job, plan, epsilon)
 
 
 def _play(
-    contender: Contender, point: dict[str, float], prices: Array, starts: np.ndarray, T: int
+    contender: JobContender, point: dict[str, float], prices: Array, starts: np.ndarray, T: int
 ) -> list[Conversion]:
     return [
         play(contender.make(start, **point), prices[start : start + T])
@@ -527,7 +533,7 @@ def _play(
 def _make_score(
     name: str,
     kind: str,
-    rule: Rule | None,
+    rule: ConversionRule | None,
     parameters: dict[str, float],
     candidates: int,
     done: list[Conversion],

@@ -21,7 +21,7 @@ from klazy.studies.results import (
     PART_FILES,
     ResultStore,
     ResultWriter,
-    RowSource,
+    StoredRows,
     load_rows,
     map_rows,
 )
@@ -67,13 +67,13 @@ class SweepRuns(Tabular):
     ([(1, 97.5), (5, 97.5), (10, 91.5)], 3, 10)
     """
 
-    source: "polars.DataFrame | RowSource"
+    source: "polars.DataFrame | StoredRows"
     metric: str
 
     @cached_property
     def rows(self) -> "polars.DataFrame":
         """The runs, one row each. They are read when you first ask for them."""
-        if isinstance(self.source, RowSource):
+        if isinstance(self.source, StoredRows):
             return self.source.read(RUN_COLUMNS)
         return self.source
 
@@ -158,7 +158,7 @@ class Sweep(SweepRuns):
 
     Parameters
     ----------
-    source : RowSource
+    source : StoredRows
         Where its rows are, one for each run.
     metric : str
         The study's first metric.
@@ -176,7 +176,7 @@ class Sweep(SweepRuns):
         The device, in words. Default: ``"cpu"``.
     """
 
-    source: RowSource
+    source: StoredRows
     study: Study
     computed: int
     reused: int
@@ -288,7 +288,7 @@ def sweep(
     keys = wanted
     store = None
     if out is not None:
-        source = RowSource(Path(out), keys)
+        source = StoredRows(Path(out), keys)
         store = _open_store(Path(out), source, study, retry_failed)
         is_new = np.ones(len(keys), dtype=bool)
         for numbers in map_rows(store.folder, lambda rows: source.find(rows["key"]), ["key"]):
@@ -311,7 +311,7 @@ def sweep(
             )
             if progress is not None:
                 progress(done, len(wanted), learner_rounds)
-    source = RowSource(writer.collect() if store is None else store.folder, keys)
+    source = StoredRows(writer.collect() if store is None else store.folder, keys)
     seconds = time.perf_counter() - started
     reused = len(keys) - len(wanted)
     where = _name_devices(player)
@@ -320,7 +320,9 @@ def sweep(
     )
 
 
-def _open_store(folder: Path, source: RowSource, study: Study, retry_failed: bool) -> ResultStore:
+def _open_store(
+    folder: Path, source: StoredRows, study: Study, retry_failed: bool
+) -> ResultStore:
     """Open the store in a folder, and write there which study is played."""
     import polars as pl
 
@@ -332,7 +334,7 @@ def _open_store(folder: Path, source: RowSource, study: Study, retry_failed: boo
     return store
 
 
-def _read_errors(source: RowSource) -> "polars.DataFrame":
+def _read_errors(source: StoredRows) -> "polars.DataFrame":
     """Return the keys of runs that failed, with their errors."""
     import polars as pl
 
@@ -420,7 +422,7 @@ def load_study(folder: Path, *, trust: bool = False) -> tuple[Study, SweepRuns]:
             f"{folder} has no study that can be read: {failed}. Play one into it."
         ) from failed
     study = Study.from_file(data, file, trust=trust)
-    source = RowSource(folder, list_keys(list_tasks(study)))
+    source = StoredRows(folder, list_keys(list_tasks(study)))
     if not any(map_rows(folder, lambda rows: (source.find(rows["key"]) >= 0).any(), ["key"])):
         rows = load_sweep(folder).rows
         versions = ", ".join(rows["version"].unique().sort())

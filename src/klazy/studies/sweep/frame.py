@@ -10,7 +10,7 @@ import numpy as np
 import klazy
 from klazy.base.checks import InvalidInput, one_of
 from klazy.base.options import write_option
-from klazy.studies.results import RowSource, write_keys
+from klazy.studies.results import StoredRows, write_keys
 from klazy.studies.sweep.catalogue import RECIPES, Point
 from klazy.studies.sweep.player import RUN_SUMS, TaskResult
 from klazy.studies.sweep.tasks import Task, Team
@@ -137,7 +137,7 @@ def _fits(value: Any, kind: type) -> bool:
 
 
 def average_cells(
-    rows: "DataFrame | RowSource",
+    rows: "DataFrame | StoredRows",
     metric: str,
     relative_to: str | None = None,
     held_out: bool = False,
@@ -151,7 +151,7 @@ def average_cells(
     ``held_out`` the mean over the even seeds, while ``mean`` and ``half`` come from the odd ones.
     """
     one_of(metric, "metric", METRICS)
-    source = rows if isinstance(rows, RowSource) else RowSource(rows)
+    source = rows if isinstance(rows, StoredRows) else StoredRows(rows)
     table, known = _number_cells(source, metric)
     if not len(known):
         errors = source.read(["error"])["error"]
@@ -168,7 +168,7 @@ def average_cells(
     return _average(table, known, held_out).drop("cell")
 
 
-def _number_cells(source: RowSource, metric: str) -> "tuple[DataFrame, DataFrame]":
+def _number_cells(source: StoredRows, metric: str) -> "tuple[DataFrame, DataFrame]":
     """Return the cells, and of each run that has the metric its cell, seed and ``value``: millions of runs have few cells."""
     import polars as pl
 
