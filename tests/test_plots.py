@@ -26,6 +26,7 @@ from cases import TRIANGLE
 from klazy import show
 from klazy.sequences import alternating, rotating, square_wave, stochastic
 from klazy.show.style import make_sheet
+from klazy.studies.replay import replay_jobs
 from klazy.theory import step_picture
 from klazy.theory.geometry import normal_cone, outline
 from klazy.theory.resonance import Resonance
@@ -156,6 +157,7 @@ FIGURES = {
     "Optimum.plot": lambda: kl.offline_optimum([[1.0], [-1.0]], kl.Box(-1, 1)).plot(),
     "Frontier.plot": lambda: kl.types.Frontier(LINE, -LINE, LINE, -LINE).plot({"GD": (2.0, 3.0)}),
     "Report.plot": lambda: kl.replay(noise(0, 40, 5)).plot(),
+    "JobsReport.plot": lambda: replay_jobs(np.tile([1.0, 3.0, 2.0], 40), 1, 3, every=1).plot(),
     "Resonance.plot": lambda: Resonance(np.array([10, 30, 20]), LINE[:3], LINE[:3]).plot(),
     "Arena.plot": lambda: make_arena([[3.0, 1.0, 2.0], [2.0, 3.0, 1.0]]).plot(),
     "SweepRuns.plot": lambda: kl.types.SweepRuns(kl.sweep(SWEPT, jobs=1).rows, "cost").plot("k"),

@@ -125,6 +125,11 @@ class Job(Config):
         return Conversion(played, float(paid @ played), self.move_cost * float(moved))
 
 
+def _check_job(job: Any) -> Job:
+    """Return a job, or reject what is none."""
+    return instance(job, "job", Job, "a Job such as Job(low=10, high=90)")
+
+
 def _divide_extremes(job: Job, moves: float | None = None) -> float:
     """Divide the highest price, with moves at a price of a unit, by what the optimum must pay; by default move but once."""
     once = 2.0 * job.move_cost * job.rate / job.amount
@@ -251,7 +256,7 @@ def ramp_threshold(job: Job) -> Threshold:
     >>> round(ramp_threshold(Job(1.0, 10.0)).ratio, 3), round(ramp_threshold(Job(1.0, 10.0, rate=0.1)).ratio, 3)
     (2.553, 2.81)
     """
-    low, high, beta = job.low, job.high, job.move_cost
+    low, high, beta = _check_job(job).low, job.high, job.move_cost
     share = job.rate / job.amount
     # What runs at once, at full rate: any price is below the threshold.
     trivial = Threshold(_divide_extremes(job), math.inf, 0.0, True, beta)
@@ -331,7 +336,7 @@ def pause_thresholds(job: Job) -> tuple[float, Array]:
     >>> round(ratio, 3), prices.round(2).tolist()
     (2.979, [3.36, 3.07, 2.51])
     """
-    k = job.units
+    k = _check_job(job).units
     low, high, beta = job.low, job.high, job.move_cost
 
     def solve(a: float) -> Array:
@@ -369,7 +374,7 @@ class ConversionRule(Config, ABC):
     job: Job
 
     def __init__(self, job: Job) -> None:
-        self._keep(job=instance(job, "job", Job, "a Job such as Job(low=10, high=90)"))
+        self._keep(job=_check_job(job))
 
     @property
     def ratio(self) -> float:
@@ -410,6 +415,11 @@ class ConversionRule(Config, ABC):
         return Run(self, T)
 
 
+def _check_rule(rule: Any) -> ConversionRule:
+    """Return a rule, or reject what is none."""
+    return instance(rule, "rule", ConversionRule, "a rule such as RORO(Job(10, 90))")
+
+
 def check_deadline(job: Job, T: int) -> None:
     """Reject a deadline that the job cannot meet."""
     if job.units > T:
@@ -436,7 +446,7 @@ class Run:
     """
 
     def __init__(self, rule: ConversionRule, T: int) -> None:
-        self.rule = rule
+        self.rule = _check_rule(rule)
         self.T = size(T, "T")
         check_deadline(rule.job, self.T)
         self.x: list[float] = []
@@ -513,7 +523,7 @@ def convert(rule: ConversionRule, prices: ArrayLike) -> Conversion:
     ([0.183, 0.0, 0.817], 4.0)
     """
     series = vector(prices, "prices")
-    run = rule.start(len(series))
+    run = _check_rule(rule).start(len(series))
     for price in series.tolist():
         run.decide(price)
     return rule.job.cost(series, run.x)
@@ -540,7 +550,7 @@ def best_conversion(job: Job, prices: ArrayLike) -> Conversion:
     3.0
     """
     series = vector(prices, "prices")
-    check_deadline(job, len(series))
+    check_deadline(_check_job(job), len(series))
     x = _plan_units(job, series) if job.whole else _plan_amounts(job, series)
     return job.cost(series, x)
 
@@ -797,7 +807,7 @@ def clip_threshold(job: Job, epsilon: float) -> Threshold:
     >>> [round(clip_threshold(Job(1.0, 10.0), epsilon).ratio, 2) for epsilon in (0.1, 0.5, 1.0, 2.0)]
     [6.62, 4.19, 3.14, 2.55]
     """
-    low, high = job.low, job.high
+    low, high = _check_job(job).low, job.high
     last = high + 2.0 * job.move_cost
     least = ramp_threshold(job.replace(rate=job.amount, whole=False)).ratio
     epsilon = positive(epsilon, "epsilon")

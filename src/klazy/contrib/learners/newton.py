@@ -202,8 +202,8 @@ class Maler(Learner[MalerState]):
     (2019), after van Erven and Koolen, *MetaGrad* (2016), but for rates up to :math:`1/(2GD)`, equal weights at the start, and
     Newton steps that follow the leader.
 
-    Moving is not charged. Do not use it where the best point moves, where moving costs much (:func:`~klazy.auto` charges that),
-    or where G is a guess: with a larger gradient nothing is proved.
+    Moving is not charged. A gradient longer than G counts as one of that length. Do not use it where the best point moves,
+    where moving costs much (:func:`~klazy.auto` charges that), or where G is a guess: with a larger gradient nothing is proved.
 
     Parameters
     ----------
@@ -285,6 +285,7 @@ class Maler(Learner[MalerState]):
     def step(self, state: MalerState, g: Array) -> MalerState:
         t, x, experts, log_w = state
         n = len(self._grid)
+        g = g * (self.G / max(float(np.linalg.norm(g)), self.G))
         ahead = points_of(experts) - x
         costs = ahead @ g
         spread = costs**2
