@@ -40,13 +40,12 @@ nothing = np.zeros(2)
 # %%
 # Both kinds together are cheaper than either. Lazy budgeting switches on what a plan in hindsight needs, and off what has
 # idled for as much as it cost to start. It pays at most 2d + 1 = 5 times the optimum, and here much less.
-most = kl.Box(nothing, [24, 6])
-best = kl.offline_optimum(costs, most, starting, x0=nothing, integers=True)
+best = kl.offline_optimum(costs, kl.Box(nothing, [24, 6]), starting, x0=nothing, integers=True)
 paid = {"both": best.cost}
 for name, units in {"small alone": [24, 0], "large alone": [0, 6]}.items():
     alone = kl.offline_optimum(costs, kl.Box(nothing, units), starting, x0=nothing, integers=True)
     paid[name] = alone.cost
-trace = run_ahead(LazyBudgeting(most), costs, movement=starting, x0=nothing)
+trace = run_ahead(LazyBudgeting(kl.Box(nothing, [24, 6])), costs, movement=starting, x0=nothing)
 paid["lazy budgeting"] = trace.totals.cost
 for name, cost in paid.items():
     print(f"{name:16}{cost:9.1f}{cost / paid['both']:7.3f}")
