@@ -497,29 +497,24 @@ class LazyCapacity(_ByCoordinate):
     """
 
     def _play(self, table: Costly, start: float) -> Array:
-        return _provision(table, start)
-
-
-def _provision(table: Costly, start: float) -> Array:
-    """Provision one coordinate: find the cost-to-come of the two plans, and play between their last points."""
-    values = table.values
-    # The first plan charges the price of rising and falling for rising, the second for falling.
-    price = table.up + table.down
-    low = np.where(values >= start, price[0] * (values - start), 0.0)
-    high = np.where(values <= start, price[0] * (start - values), 0.0)
-    at = start
-    played = np.empty(len(price))
-    for t in range(len(price)):
-        if t > 0:
-            low = relax(low, price[t], 0.0)
-            high = relax(high, 0.0, price[t])
-        low = low + table.costs[t]
-        high = high + table.costs[t]
-        bottom = values[int(np.argmin(low))]
-        top = values[len(values) - 1 - int(np.argmin(high[::-1]))]
-        at = min(max(at, bottom), top)
-        played[t] = at
-    return played
+        values = table.values
+        # What each number costs as the last point of the two plans: the first is charged for rising, the second for falling.
+        price = table.up + table.down
+        low = np.where(values >= start, price[0] * (values - start), 0.0)
+        high = np.where(values <= start, price[0] * (start - values), 0.0)
+        at = start
+        played = np.empty(len(price))
+        for t in range(len(price)):
+            if t > 0:
+                low = relax(low, price[t], 0.0)
+                high = relax(high, 0.0, price[t])
+            low = low + table.costs[t]
+            high = high + table.costs[t]
+            bottom = values[int(np.argmin(low))]
+            top = values[len(values) - 1 - int(np.argmin(high[::-1]))]
+            at = min(max(at, bottom), top)
+            played[t] = at
+        return played
 
 
 class RandomizedCapacity(_ByCoordinate):

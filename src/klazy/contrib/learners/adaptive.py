@@ -136,8 +136,13 @@ class StronglyAdaptive(_Adaptive[CoverState]):
         w = w * (1.0 + rate * saved)
         starts = (t + 1) % 2 ** np.arange(self.levels) == 0
         following = []
-        for expert, old, fresh, awake in zip(self.experts, experts, starts, w > 0.0, strict=True):
-            following.append(expert.init(x) if fresh else expert.step(old, g) if awake else old)
+        for expert, own, fresh, awake in zip(self.experts, experts, starts, w > 0.0, strict=True):
+            if fresh:
+                following.append(expert.init(x))
+            elif awake:
+                following.append(expert.step(own, g))
+            else:
+                following.append(own)
         after = np.array([expert.x for expert in following])
         w = np.where(starts, rate, w)
         moved = np.where(starts, 0.0, self._price(after - points))

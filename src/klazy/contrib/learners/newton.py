@@ -284,19 +284,22 @@ class Maler(Learner[MalerState]):
 
     def step(self, state: MalerState, g: Array) -> MalerState:
         t, x, experts, log_w = state
+        # The first expert is for costs without curvature; then come those for strongly convex and for exp-concave ones.
         n = len(self._grid)
+        strongly = slice(1, n + 1)
+        newton = slice(n + 1, None)
         g = g * (self.G / max(float(np.linalg.norm(g)), self.G))
         ahead = points_of(experts) - x
         costs = ahead @ g
-        spread = costs**2
-        spread[0] = (self.G * self.domain.scale) ** 2
-        spread[1 : n + 1] = self.G**2 * np.vecdot(ahead[1 : n + 1], ahead[1 : n + 1])
-        log_w = log_w - self.rates * (costs + self.rates * spread)
+        v = costs**2
+        v[0] = (self.G * self.domain.scale) ** 2
+        v[strongly] = self.G**2 * np.vecdot(ahead[strongly], ahead[strongly])
+        log_w = log_w - self.rates * (costs + self.rates * v)
         log_w = log_w - log_w.max()
         twice = 2.0 * self.rates[:, None]
-        slopes = np.tile(g, (2 * n + 1, 1))
-        slopes[1 : n + 1] += twice[1 : n + 1] * self.G**2 * ahead[1 : n + 1]
-        slopes[n + 1 :] += twice[n + 1 :] * costs[n + 1 :, None] * g
+        slopes = np.tile(g, (len(experts), 1))
+        slopes[strongly] += twice[strongly] * self.G**2 * ahead[strongly]
+        slopes[newton] += twice[newton] * costs[newton, None] * g
         experts = tuple(map(_step, self.experts, experts, slopes))
         following = MalerState(t + 1, x, experts, log_w)
         return following._replace(x=self.weights(following) @ points_of(experts))
