@@ -234,6 +234,14 @@ def test_every_learner_is_chosen_from_and_explained(name):
         assert [rule for rule in rules if f"{rule}(" not in text] == []
 
 
+@pytest.mark.parametrize("base", [kl.contrib.LookAhead, kl.contrib.Rule])
+def test_every_baseline_and_every_rule_for_jobs_is_explained(base):
+    text = (ROOT / "docs" / "algorithms.md").read_text(encoding="utf-8")
+    names = [kind.__name__ for kind in concrete(base)]
+    assert len(names) >= 6
+    assert [name for name in names if f":pyobject: {name}." not in text] == []
+
+
 @pytest.mark.parametrize("page", [*PAGES, ROOT / "CONTRIBUTING.md"], ids=lambda page: page.stem)
 def test_links_lead_to_files_that_are_there(page):
     links = re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8"))

@@ -104,8 +104,9 @@ class LookAheadInterpolation(_Advised):
     For convex costs that are never negative it pays at most :math:`(1 + \delta)\, C_a`, and at most
     :math:`(1 + \delta)\, C_r + (1 + 1/\delta) \lambda D`, whatever the advice is; with costs below zero both hold for what the
     two pay beyond :math:`\sum_t \min(c^a_t, c^r_t)`. The proof is on the page Ensembles. The setting, the name and the orders
-    :math:`1 + \delta` and :math:`O(C_r + D/\delta)` are those of Christianson, Handina and Wierman (2022); this rule of the
-    weights, after Blum and Burch (2000), and its constants are klazy's own.
+    :math:`1 + \delta` and :math:`O(C_r + D/\delta)` are those of Christianson, Handina and Wierman, *Chasing Convex Bodies and
+    Functions with Black-Box Advice* (2022); this rule of the weights, after Blum and Burch (2000), and its constants are
+    klazy's own.
 
     Parameters
     ----------
@@ -174,8 +175,9 @@ class AdaptiveSwitching(_Advised):
     whatever the advice is; :attr:`ratios` has the numbers. If :math:`\alpha > \lambda` and the advice is optimal, it never
     leaves it, and pays what it pays. The proofs are on the page Ensembles. No rule that only switches pays less than 3 times
     what any advice pays and stays robust (Christianson, Handina and Wierman, 2022): use :class:`LookAheadInterpolation` where
-    costs are convex. The setting is that of Rutten, Christianson, Mukherjee and Wierman (2023), whose AOS has other thresholds
-    and pays at most :math:`1 + \delta` times the optimum if the advice is perfect.
+    costs are convex. The setting is that of Rutten, Christianson, Mukherjee and Wierman, *Smoothed Online
+    Optimization with Unreliable Predictions* (2023), whose AOS has other thresholds and pays at most :math:`1 + \delta` times
+    the optimum if the advice is perfect.
 
     Parameters
     ----------

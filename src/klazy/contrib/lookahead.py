@@ -265,8 +265,10 @@ class OBD(LookAhead):
     It plays the point of a level set of f_t that is nearest to x_{t-1}, of the level where moving costs ``balance`` times as
     much as the level is high; or the nearest minimiser of f_t itself, to a millionth, if that costs less (for costs that are
     neither linear nor quadratic, a minimiser). Levels are counted from zero, or from the least value of f_t over the set where
-    that is negative. In one dimension, with a balance of 1/2 and costs that are never negative, it is the memoryless rule of
-    Bansal, Gupta, Krishnaswamy, Pruhs, Schewior and Stein (2015), which pays at most three times the optimum.
+    that is negative. It is the primal form of Chen, Goel and Wierman, *Smoothed Online Convex Optimization in High Dimensions
+    via Online Balanced Descent* (2018), in Euclidean distance. In one dimension, with a balance of 1/2 and costs that are
+    never negative, it is the memoryless rule of Bansal, Gupta, Krishnaswamy, Pruhs, Schewior and Stein (2015), which pays at
+    most three times the optimum.
 
     Parameters
     ----------
@@ -343,8 +345,8 @@ class GOBD(OBD):
 
     .. math:: x_t = (1 - \mu)\, x_t^{OBD} + \mu\, v_t
 
-    It was made for costs that are strongly convex with squared movement (Goel, Lin, Sun and Wierman, 2019), where a share of
-    the order of the root of their curvature is best.
+    It was made for costs that are strongly convex with squared movement (Goel, Lin, Sun and Wierman, *Beyond Online Balanced
+    Descent*, 2019), where a share of the order of the root of their curvature is best.
 
     Parameters
     ----------
@@ -389,7 +391,7 @@ class ROBD(LookAhead):
 
     .. math:: x_t = \arg\min_x f_t(x) + \tfrac{a}{2} \|x - x_{t-1}\|^2 + \tfrac{b}{2} \|x - v_t\|^2
 
-    with v_t the minimiser of f_t.
+    with v_t the minimiser of f_t: R-OBD of Goel, Lin, Sun and Wierman, *Beyond Online Balanced Descent* (2019).
 
     Parameters
     ----------
@@ -476,10 +478,11 @@ class LazyCapacity(_ByCoordinate):
 
     .. math:: x_t = \min(\max(x_{t-1},\, l_t),\, h_t).
 
-    This is 3-competitive (Lin, Wierman, Andrew and Thereska, 2011): for convex costs that are never negative, where only rising
-    is charged, it pays at most three times what the best sequence pays, both coming from the bottom of the box. Where falling
-    is charged, too, that holds once both have come back to the bottom. On a box of several coordinates each is played for
-    itself, which needs costs that are sums over coordinates. It plays whole numbers, of which tables are exact.
+    This is 3-competitive (Lin, Wierman, Andrew and Thereska, *Dynamic Right-Sizing for Power-Proportional Data Centers*,
+    2011): for convex costs that are never negative, where only rising is charged, it pays at most three times what the best
+    sequence pays, both coming from the bottom of the box. Where falling is charged, too, that holds once both have come back
+    to the bottom. On a box of several coordinates each is played for itself, which needs costs that are sums over coordinates.
+    It plays whole numbers, of which tables are exact.
 
     It sees f_t before it plays, as in the paper, so it is no learner.
 
@@ -526,10 +529,11 @@ class RandomizedCapacity(_ByCoordinate):
 
     with :math:`\lambda` the price of a move by one, and all probability on the start at first.
 
-    This is 2-competitive (Bansal, Gupta, Krishnaswamy, Pruhs, Schewior and Stein, 2015): for convex costs that are never
-    negative, and moves that cost the same in both directions, it pays at most twice what the best whole numbers pay from the
-    same start. That holds for the mean, and on average over draws for whole numbers. No rule that draws does better. Other
-    prices up than down are replaced by their mean, which is right once it has come back to its start.
+    This is 2-competitive (Bansal, Gupta, Krishnaswamy, Pruhs, Schewior and Stein, *A 2-Competitive Algorithm For Online Convex
+    Optimization With Switching Costs*, 2015): for convex costs that are never negative, and moves that cost the same in both
+    directions, it pays at most twice what the best whole numbers pay from the same start. That holds for the mean, and on
+    average over draws for whole numbers. No rule that draws does better. Other prices up than down are replaced by their mean,
+    which is right once it has come back to its start.
 
     Draws are those of the randomly biased greedy rule (Andrew and others, 2013), which minimises a work function plus a line
     of random slope: the slope of the work function is :math:`\lambda (2 F_t - 1)`.
@@ -590,10 +594,11 @@ class LazyBudgeting(_OnBox):
     as there are more of them. Do not use it for costs that charge only what is too much or too little, such as
     :class:`PinballCosts`: :class:`LazyCapacity` is for those, kind by kind.
 
-    For d kinds it pays at most :func:`budgeting_ratio` = 2d + 1 times what the best whole numbers pay, both coming from
-    the bottom of the box, where only switching on is charged; else once both have come back there. The rule is that of Albers
-    and Quedenfeld (2021), who prove the ratio for idle costs that do not change and 2d + 1 plus the largest shares
-    :math:`l_{t,k} / \beta_k` of all kinds for others. :doc:`The theory </theory>` proves 2d + 1 for both.
+    For d kinds it pays at most :func:`budgeting_ratio` = 2d + 1 times what the best whole numbers pay, both coming from the
+    bottom of the box, where only switching on is charged; else once both have come back there. The rule is that of Albers and
+    Quedenfeld, *Algorithms for Right-Sizing Heterogeneous Data Centers* (2021), who prove the ratio for idle costs that do not
+    change and 2d + 1 plus the largest shares :math:`l_{t,k} / \beta_k` of all kinds for others. :doc:`The theory </theory>`
+    proves 2d + 1 for both.
 
     It sees f_t before it plays, so it is no learner. A round takes time in proportion to the number of points of the box.
 
@@ -676,7 +681,8 @@ class LookAheadSAder(LookAhead):
               w_{t,i} \propto \pi_i \exp\Bigl(-\beta \sum_{s \le t} f_s(x^i_s) + \lambda \|x^i_s - x^i_{s-1}\|\Bigr)
 
     with :math:`\sigma_i = \lambda \sqrt{T} / (2^{i-1} D)`, :math:`\beta = \sqrt{8/T} / (\lambda D)`, the harmonic prior, and
-    :math:`N = \lceil \tfrac12 \log_2(1 + 2T) \rceil + 1` experts. It needs no bound on the gradients.
+    :math:`N = \lceil \tfrac12 \log_2(1 + 2T) \rceil + 1` experts. It needs no bound on the gradients. It is the lookahead form
+    of SAder of Zhang, Jiang, Lu and Yang, *Revisiting Smoothed Online Learning* (2021).
 
     From an x_0 in the set, an expert's cost exceeds that of any u by at most
     :math:`\sigma_i (D^2 + 2 D P_T) / 2 + \lambda^2 T / (2 \sigma_i)`, for a proximal step gains
@@ -764,8 +770,9 @@ class LookAheadSAder(LookAhead):
 class RHGD(LookAhead):
     r"""Receding horizon gradient descent (Li, Qu and Li, 2020), for smooth costs with squared movement.
 
-    A point is first what gradient descent with the step 1/l would play, and is then improved ``window`` + 1 times, as its cost
-    and those after it come into view, by a gradient step on
+    The paper is *Online Optimization with Predictions and Switching Costs: Fast Algorithms and the Fundamental Limit*. A point
+    is first what gradient descent with the step 1/l would play, and is then improved ``window`` + 1 times, as its cost and
+    those after it come into view, by a gradient step on
 
     .. math:: C(x) = \sum_t f_t(x_t) + \tfrac{a}{2} \|x_t - x_{t-1}\|^2 .
 
@@ -1007,7 +1014,8 @@ class RecedingHorizon(_Planner):
     r"""Plan rounds t to t + w from the last point, and play the plan's first step: receding horizon control.
 
     With ``window=0`` it is greedy with movement: :math:`x_t = \arg\min_x f_t(x) + \lambda m(x - x_{t-1})`. By default it sees
-    the costs of these rounds as they will be; with a ``forecast`` it plans for that, and pays what really comes.
+    the costs of these rounds as they will be; with a ``forecast`` it plans for that, and pays what really comes. Lin, Liu,
+    Wierman and Andrew, *Online Algorithms for Geographical Load Balancing* (2012), give its ratios.
 
     Parameters
     ----------
@@ -1049,7 +1057,8 @@ class RecedingHorizon(_Planner):
 class AveragingHorizon(_Planner):
     """Average w + 1 planners: averaging fixed horizon control.
 
-    Each of them plans w + 1 rounds, follows its plan to the end and plans anew; they plan in different rounds.
+    Each of them plans w + 1 rounds, follows its plan to the end and plans anew; they plan in different rounds. Lin, Liu,
+    Wierman and Andrew, *Online Algorithms for Geographical Load Balancing* (2012).
 
     Parameters
     ----------

@@ -68,6 +68,10 @@ class Bandit(FromCosts, Wrapper[BanditState]):
     :func:`~klazy.theory.bandit_bound` has what this is worth: regret of order :math:`T^{3/4}` with one point,
     :math:`T^{1/2}` with two. Directions follow from ``seed`` and the round, so that a run is repeated bit for bit.
 
+    Around :func:`~klazy.contrib.ader` it is PBGD of Zhao, Wang, Zhang and Zhou, *Bandit Convex Optimization in Non-stationary
+    Environments* (2021), which needs no sigma: ader's G then bounds the estimates, which are no longer than
+    :math:`\frac{n}{\delta} \max |f_t|` with one point, and n times the gradients with two.
+
     Parameters
     ----------
     learner : Learner
@@ -84,6 +88,12 @@ class Bandit(FromCosts, Wrapper[BanditState]):
     >>> learner = Bandit(GD(L2Ball(2), sigma=5.0), points=2, delta=0.01)
     >>> trace = run(learner, QuadraticCosts(np.tile([0.5, -0.5], (400, 1))))
     >>> trace.x[-1].round(1)
+    array([ 0.5, -0.5])
+
+    Not told a sigma, around an ensemble:
+
+    >>> learner = Bandit(ader(L2Ball(2), T=400, G=4.0), points=2, delta=0.01)
+    >>> run(learner, QuadraticCosts(np.tile([0.5, -0.5], (400, 1)))).x[-1].round(1)
     array([ 0.5, -0.5])
     """
 

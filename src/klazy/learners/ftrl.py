@@ -36,7 +36,8 @@ class KLazyFTRL(Descent[FTRLState]):
 
     For a constant sigma this is the paper's Alg. 2 with :math:`p_{1:0} = -\sigma x_1` (the printed 0 is right only for
     :math:`x_1 = 0`), and Theorem 1 holds: it plays the points of :class:`KLazyGD`. The paper claims no more; for
-    a schedule regulariser increments anchored at the phase's first point :math:`x_\tau` restore the equality.
+    a schedule regulariser increments anchored at the phase's first point :math:`x_\tau` restore the equality. The paper is
+    Mhaisen and Iosifidis, *Partially Lazy Gradient Descent for Smoothed Online Learning* (2026).
 
     Parameters
     ----------

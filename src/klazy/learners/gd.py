@@ -21,6 +21,8 @@ class GD(Descent[GDState]):
 
     .. math:: x_{t+1} = \Pi\bigl(x_t - g_t / \sigma_t\bigr)
 
+    Zinkevich, *Online Convex Programming and Generalized Infinitesimal Gradient Ascent* (2003).
+
     Parameters
     ----------
     domain : ConvexSet
@@ -61,7 +63,8 @@ class LazyGD(Descent[AnchoredState]):
 
     .. math:: x_{t+1} = \Pi\bigl(x_1 - g_{1:t} / \sigma_t\bigr)
 
-    It moves little, but its dynamic regret can be linear in T as soon as the comparator moves at all.
+    It moves little, but its dynamic regret can be linear in T as soon as the comparator moves at all. Nesterov, *Primal-Dual
+    Subgradient Methods for Convex Problems* (2009), in Euclidean distance.
 
     Parameters
     ----------

@@ -49,9 +49,9 @@ class Interpolation(Pair[InterpolationState]):
     :math:`S_0` is ``scale``. If you give one that is never exceeded, the cost is at most :math:`1 + \delta` times that of the
     advice, with nothing added, for costs that are not negative. The trade-off is :math:`\delta`: a small one trusts the advice,
     and pays :math:`S_T/\delta` to find out that it is bad. The proof is on the page Ensembles. The idea is that of Blum and
-    Burch (2000), who combine two algorithms at :math:`1 + \delta` times the cost of either and a price of order
-    :math:`1/\delta`; Christianson, Handina and Wierman (2022) interpolate with advice on bounded sets (BdInterp), where costs
-    are known before the move: that is :class:`LookAheadInterpolation`.
+    Burch, *On-line Learning and the Metrical Task System Problem* (2000), who combine two algorithms at :math:`1 + \delta`
+    times the cost of either and a price of order :math:`1/\delta`; Christianson, Handina and Wierman (2022) interpolate with
+    advice on bounded sets (BdInterp), where costs are known before the move: that is :class:`LookAheadInterpolation`.
 
     The second learner is counted as coming from where the first starts. The bound takes the costs to be linear unless
     it has a family; for others it holds for their linearisations at the points played.

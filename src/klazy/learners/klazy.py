@@ -20,7 +20,8 @@ class KLazyGD(Descent[AnchoredState]):
 
     Within a phase it adds up gradients and steps from the phase's first point, so pushes that cancel do not move it. The next
     phase forgets them. ``k=1`` is greedy :class:`GD`; ``k>=T`` is :class:`LazyGD`. In the interior of the set every k plays
-    the same points for a constant sigma: laziness acts only where the projection binds.
+    the same points for a constant sigma: laziness acts only where the projection binds. The paper is
+    Mhaisen and Iosifidis, *Partially Lazy Gradient Descent for Smoothed Online Learning* (2026).
 
     Parameters
     ----------

@@ -71,6 +71,9 @@ class SAder(Learner[SAderState]):
     Add a twin without hints for each (``MemoryGD(..., hints=False)``): then wrong hints cost little more than no hints
     would, by the bound above. Such an ensemble has no kernel.
 
+    The paper is Mhaisen and Iosifidis, *Partially Lazy Gradient Descent for Smoothed Online Learning* (2026); over greedy
+    experts it is SAder of Zhang, Jiang, Lu and Yang, *Revisiting Smoothed Online Learning* (2021).
+
     Parameters
     ----------
     experts : list of Learner

@@ -73,8 +73,8 @@ class CoverState(NamedTuple):
 class StronglyAdaptive(_Adaptive[CoverState]):
     r"""Start a fresh learner on every geometric interval, and weigh each by what it gained: regret is small on all intervals.
 
-    After Daniely, Gonen and Shalev-Shwartz (2015), with movement in the losses. Level j plays :class:`GD` on the intervals
-    :math:`[i 2^j, (i+1) 2^j - 1]`, :math:`i \ge 1`, with theory's sigma for their
+    After SAOL of Daniely, Gonen and Shalev-Shwartz, *Strongly Adaptive Online Learning* (2015), with movement in the losses.
+    Level j plays :class:`GD` on the intervals :math:`[i 2^j, (i+1) 2^j - 1]`, :math:`i \ge 1`, with theory's sigma for their
     length, :math:`\sqrt{(G^2 + 2 \lambda G) 2^j} / D`; a new learner starts at the ensemble's current point. While awake its
     weight grows by :math:`1 + \rho r_t`, from :math:`\rho = \min(1/2, 2^{-j/2})`, where :math:`r_t` is what it saved this
     round over the ensemble, movement included, as a share of :math:`(G + \lambda) D`. Without movement cost the regret on

@@ -186,11 +186,12 @@ class TreeDescent(StatesRule[TreeState]):
               \Bigl( (p_v + \delta_v) \log \frac{p_v + \delta_v}{q_v + \delta_v} - p_v + q_v \Bigr), \qquad
               \eta_v = 1 + \log \frac1{\theta_v}, \quad \delta_v = \frac{\theta_v}{\eta_v}
 
-    where q are the shares so far, :math:`\theta_v` is the share of u's states that v has and :math:`w_u` about half of how wide
-    u is. This is the regularisation of Coester and Lee (2019) for rounds of any cost: a cluster is charged for what moves
-    within it, too. Who knows a round's costs before deciding, as ``run_ahead(PlayNext(TreeDescent(...)))`` does, pays at most
-    :attr:`ratio` times what the best sequence of states pays, plus a constant (:meth:`bound`). On equal distances that is of
-    the order log n, and no rule has less (Borodin, Linial and Saks, 1992).
+    where q are the shares so far, :math:`\theta_v` is the share of u's states that v has and :math:`w_u` about half of how
+    wide u is. This is the regularisation of Coester and Lee, *Pure Entropic Regularization for Metrical Task Systems* (2019),
+    for rounds of any cost: a cluster is charged for what moves within it, too. Who knows a round's costs before deciding, as
+    ``run_ahead(PlayNext(TreeDescent(...)))`` does, pays at most :attr:`ratio` times what the best sequence of states pays,
+    plus a constant (:meth:`bound`). On equal distances that is of the order log n, and no rule has less (Borodin, Linial and
+    Saks, 1992).
 
     A point is a distribution: :func:`~klazy.contrib.sample_actions` draws states from a run, and
     :class:`~klazy.contrib.OneState` round by round.

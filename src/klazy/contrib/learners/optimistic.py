@@ -34,9 +34,10 @@ class OptimisticGD(Descent[OptimisticState]):
 
     .. math:: y_{t+1} = \Pi\bigl(y_t - g_t / \sigma_t\bigr), \qquad x_{t+1} = \Pi\bigl(y_{t+1} - m_{t+1} / \sigma_t\bigr)
 
-    The guess :math:`m_{t+1}` is the last gradient :math:`g_t` (Rakhlin and Sridharan, 2013). With a ``family`` it is the
-    gradient of the last cost at :math:`y_{t+1}`: an extra gradient (Chiang and others, 2012). With a constant sigma, any
-    comparators :math:`u_t`, the diameter D and :math:`P_T = \sum_t \|u_{t+1} - u_t\|`
+    The guess :math:`m_{t+1}` is the last gradient :math:`g_t` (Rakhlin and Sridharan, *Online Learning with Predictable
+    Sequences*, 2013). With a ``family`` it is the gradient of the last cost at :math:`y_{t+1}`: an extra gradient (Chiang and
+    others, *Online Optimization with Gradual Variations*, 2012). With a constant sigma, any comparators :math:`u_t`, the
+    diameter D and :math:`P_T = \sum_t \|u_{t+1} - u_t\|`
 
     .. math:: \sum_t \langle g_t, x_t - u_t \rangle \le \frac{1}{\sigma} \sum_t \|g_t - m_t\|^2
               + \frac{\sigma}{2} (D^2 + 2 D P_T) - \frac{\sigma}{4} \sum_t \|x_{t+1} - x_t\|^2 .
@@ -312,10 +313,11 @@ def sword(
 ) -> OptimisticHedge:
     r"""Build Sword of Zhao, Zhang, Zhang and Zhou (2020): :func:`sword_plus_plus` with gradients at the experts' own points.
 
-    It gets rows of a family of costs, as gradients at other points than the ensemble's are not feedback that a learner has. The
-    experts take extra gradients, two each in a round, and pay no toll. The paper has steps up to :math:`1/(4L)`; here
-    they end at :math:`1/(8L)`, so that steps and bound are those of :func:`sword_plus_plus`. Do not use it where gradients
-    take long to compute: a round takes two for each expert, and two more.
+    The paper is *Dynamic Regret of Convex and Smooth Functions*, of which this is Sword for gradient variation. It gets rows
+    of a family of costs, as gradients at other points than the ensemble's are not feedback that a learner has. The experts
+    take extra gradients, two each in a round, and pay no toll. The paper has steps up to :math:`1/(4L)`; here they end at
+    :math:`1/(8L)`, so that steps and bound are those of :func:`sword_plus_plus`. Do not use it where gradients take long to
+    compute: a round takes two for each expert, and two more.
 
     Parameters
     ----------

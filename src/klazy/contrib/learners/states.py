@@ -94,7 +94,8 @@ class WorkFunction(StatesRule[WorkState]):
 
     Who knows a round's costs before deciding, as ``run_ahead(PlayNext(WorkFunction(...)))`` does, pays at most 2n - 1 times
     what the best sequence of states pays, plus a constant, and no rule without chance does better (Borodin, Linial and Saks,
-    1992). A learner decides first. It then pays the round's cost once more where it stands, and there is no such bound.
+    *An Optimal On-line Algorithm for Metrical Task System*, 1992). A learner decides first. It then pays the round's cost once
+    more where it stands, and there is no such bound.
 
     Parameters
     ----------
