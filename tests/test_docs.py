@@ -242,6 +242,13 @@ def test_every_baseline_and_every_rule_for_jobs_is_explained(base):
     assert [name for name in names if f":pyobject: {name}." not in text] == []
 
 
+def test_every_baseline_is_in_the_table_that_says_when_not_to_use_it():
+    text = (ROOT / "docs" / "optimum.md").read_text(encoding="utf-8")
+    names = [kind.__name__ for kind in concrete(kl.contrib.LookAhead)]
+    rows = re.findall(r"^\| `(\w+)\([^|]*\|[^|]+\|[^|]+\|[^|]+\|$", text, re.MULTILINE)
+    assert sorted(rows) == names
+
+
 @pytest.mark.parametrize("page", [*PAGES, ROOT / "CONTRIBUTING.md"], ids=lambda page: page.stem)
 def test_links_lead_to_files_that_are_there(page):
     links = re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8"))
