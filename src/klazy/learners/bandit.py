@@ -69,8 +69,8 @@ class Bandit(FromCosts, Wrapper[BanditState]):
     :math:`T^{1/2}` with two. Directions follow from ``seed`` and the round, so that a run is repeated bit for bit.
 
     Around :func:`~klazy.contrib.ader` it is PBGD of Zhao, Wang, Zhang and Zhou, *Bandit Convex Optimization in Non-stationary
-    Environments* (2021), which needs no sigma: ader's G then bounds the estimates, which are no longer than
-    :math:`\frac{n}{\delta} \max |f_t|` with one point, and n times the gradients with two.
+    Environments* (2021), up to constants of the steps, and needs no sigma. ader's G then bounds the estimates, which are no
+    longer than :math:`\frac{n}{\delta} \max |f_t|` with one point, and n times the gradients with two.
 
     Parameters
     ----------
