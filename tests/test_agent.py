@@ -246,6 +246,20 @@ def test_threads_share_an_agent(options):
         assert rounds[own] >= t  # a point may come again, but never from elsewhere
 
 
+@pytest.mark.skipif(JIT_OFF, reason="rounds as plain Python take the lock, and long")
+def test_threads_never_see_a_long_point_half_copied():
+    """All coordinates of its points are equal, and NumPy lets other threads run while it copies so many."""
+    d = 200_000
+    agent = kl.Agent(kl.GD(kl.Box(np.full(d, -1.0), np.ones(d)), 9.0))
+    slopes = cycle([np.ones(d), np.full(d, -2.0)])
+
+    def play():
+        for x in (agent.update(next(slopes)), agent.x, agent.in_force):
+            assert x.min() == x.max()
+
+    share(play, 400)
+
+
 @pytest.mark.parametrize("options", SHARED.values(), ids=SHARED)
 def test_ids_are_taken_once_by_threads_too(options):
     agent = kl.Agent(**options)

@@ -20,7 +20,12 @@ from klazy.learners import Learner
 from klazy.live.guards import Guards, split_guards
 from klazy.live.records import CHANGE_NAMES, DELETE, FREEZE, RESTORE, RESUME, Record, check_id
 from klazy.live.rows import COMPARED, Dropped, NextLimits, RowSpec, check_learner
-from klazy.live.state import IDS_REMEMBERED, AgentState, warn_of_another_machine
+from klazy.live.state import (
+    IDS_REMEMBERED,
+    AgentState,
+    copy_at_once,
+    warn_of_another_machine,
+)
 from klazy.movement import Movement
 
 if TYPE_CHECKING:
@@ -384,7 +389,7 @@ class Agent(InStore, Controls):
     def in_force(self) -> Any:
         """The decision that the next row is charged at: without lead and delay, the present one."""
         with self._lock:
-            return self._spec.name(self._now.in_force.copy())
+            return self._spec.name(copy_at_once(self._now.in_force))
 
     @property
     def acted(self) -> tuple[str, ...]:
@@ -470,7 +475,7 @@ class Agent(InStore, Controls):
             try:
                 # The call is one step for other threads, and so is the copy: neither needs the lock.
                 if self._kernel(self._form, g) == 0:
-                    return self._x.copy()
+                    return copy_at_once(self._x)
             except TypeError:
                 # An array that is not contiguous, or read-only, is copied below.
                 pass

@@ -59,6 +59,13 @@ class Overtaken(RuntimeError):
     """
 
 
+def copy_at_once(x: Array) -> Array:
+    """Copy a point in one step for other threads, which may be playing rounds."""
+    if x.size > NUMBERS_PER_COPY:
+        return np.frombuffer(bytearray(x))
+    return x.copy()
+
+
 class RoundOutcome(NamedTuple):
     """What a record of round ``t`` leads to: the learner's state in its engine's form, the guards and theirs, the next point.
 
@@ -153,10 +160,9 @@ class AgentState:
         self._takes_gradients = self.learner.takes_gradients
         self.is_plain = False
         if self.engine == "compiled" and guards is None and self.spec.costs is None:
-            # Other threads never see a compiled round, or a copy of a short point, half done.
+            # Other threads never see a compiled round half done.
             is_atomic = not isinstance(self.kernel, FunctionType)
-            is_short = self.learner.domain.dim <= NUMBERS_PER_COPY
-            self.is_plain = is_atomic and is_short and not self.learner.accepts_hints
+            self.is_plain = is_atomic and not self.learner.accepts_hints
 
     def fit_guards(self, guards: Guards) -> Guards:
         """Check guards and fit them to the learner."""
@@ -205,7 +211,7 @@ class AgentState:
     @property
     def x(self) -> Array:
         """The point to play, a copy."""
-        return self.played.copy()
+        return copy_at_once(self.played)
 
     @property
     def in_force(self) -> Array:
