@@ -41,7 +41,7 @@ from klazy.kernels import binding, codes
 from klazy.kernels.binding import once, pointer
 from klazy.kernels.coded import price_of, share_kept, sigma_at
 from klazy.kernels.costs import COSTS as COST_PARTS
-from klazy.kernels.domains import DOMAINS
+from klazy.kernels.domains import DOMAINS, highest, least_entry
 from klazy.kernels.lane import load, log, store
 from klazy.kernels.layout import RULE_CODES
 from klazy.kernels.register import REGISTER
@@ -719,6 +719,15 @@ class TestCompiling:
         kernel(x, found)
         with np.errstate(divide="ignore", invalid="ignore"):
             np.testing.assert_allclose(found, np.log(x), rtol=2.0**-51, atol=0.0)
+
+    @pytest.mark.parametrize(("part", "find"), [(highest, np.max), (least_entry, np.min)])
+    def test_searches_of_many_entries_are_vectorised(self, part, find):
+        linked = binding.link(part, binding.FLOAT)
+        search = numba.njit(lambda v: linked(pointer(v, 0), v.size))
+        v = np.random.default_rng(0).normal(size=37)
+        assert search(v) == find(v)
+        code = search.inspect_llvm(search.signatures[0])
+        assert re.search(r"<\d+ x double>", code)
 
     def test_other_numbers_need_no_other_kernel(self):
         from klazy.kernels.sequence import sequence_kernel

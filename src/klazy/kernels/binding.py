@@ -54,6 +54,7 @@ _FINGERPRINT = crc32(
 _PACKAGE = __name__.rpartition(".")[0]
 _STALE = 30 * 24 * 3600.0  # seconds
 _REORDERED = {"reassoc", "contract", "nsz"}
+_WITHOUT_NAN = ("nnan", "nsz")
 # Only kernels call parts, and only Python calls kernels: entrances for anyone else would take a tenth of the time to compile.
 _INNER = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True, "error_model": "numpy"}
 
@@ -144,6 +145,19 @@ def _choose_by(compare: Any) -> Any:
     return declare
 
 
+def _choose_number_by(sign: str) -> Any:
+    """Return the typing and code of ``larger_number`` or ``smaller_number``: the first if it compares like this."""
+
+    def declare(context: Any, first: Any, second: Any):
+        def code(context, builder, signature, arguments):
+            is_first = builder.fcmp_ordered(sign, *arguments, flags=_WITHOUT_NAN)
+            return builder.select(is_first, *arguments, flags=_WITHOUT_NAN)
+
+        return float64(float64, float64), code
+
+    return declare
+
+
 # pointer(array, at): the entries of a contiguous float64 array, or of a pointer, from position ``at`` on, as C sees them.
 # A view would be counted up and down by atomic instructions in every round; a pointer is only an address.
 # hold(array): nothing but a use of the array by name. Numba frees an array after its last use, even if a pointer remains.
@@ -158,6 +172,7 @@ if config.DISABLE_JIT:
 
     local = np.empty
     _BUILTINS = {}
+    _NUMBER_WORDS = {}
 else:
     pointer = intrinsic(_address)
     hold = intrinsic(_alive)
@@ -167,6 +182,11 @@ else:
         "int": intrinsic(_to_integer),
         "min": intrinsic(_choose_by(lt)),
         "max": intrinsic(_choose_by(gt)),
+    }
+    # A branch of Python's would have no flags.
+    _NUMBER_WORDS = {
+        "larger_number": intrinsic(_choose_number_by(">")),
+        "smaller_number": intrinsic(_choose_number_by("<")),
     }
 
 
@@ -278,6 +298,7 @@ def _is_word(value: object) -> bool:
 
 
 FLOAT = Lane(1, {name: value for name, value in vars(words_of_float).items() if _is_word(value)})
+FLOAT.words.update(_NUMBER_WORDS)
 FLOAT.words.update(
     skip=pointer, beyond=pointer, local=local
 )  # Compiled code has no slices of pointers.

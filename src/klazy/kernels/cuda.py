@@ -24,7 +24,7 @@ from klazy.kernels.binding import (
     bind,
     make_cache_folder,
 )
-from klazy.kernels.lane import exact
+from klazy.kernels.lane import exact, larger
 
 SIMULATED = bool(config.ENABLE_CUDASIM)
 REORDERED = {"reassoc", "contract", "nsz"}
@@ -270,7 +270,8 @@ def smaller_number(x, y):
 
 
 _THREAD_WORDS = FLOAT.words | dict.fromkeys(("skip", "beyond", "pointer"), pointer)
-_THREAD_WORDS |= {"smaller": smaller_number, "local": local}
+_THREAD_WORDS |= dict.fromkeys(("smaller", "smaller_number"), smaller_number)
+_THREAD_WORDS |= {"larger_number": larger, "local": local}
 _FOLDS = (wait, total, largest, smallest, survey, gather, gather_with, broadcast, own_place)
 THREAD = Lane(1, _THREAD_WORDS, paste)
 BLOCK = Lane(0, _THREAD_WORDS | {part.__name__: part for part in _FOLDS}, paste)

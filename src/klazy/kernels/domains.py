@@ -41,23 +41,19 @@ def above(v, shift, theta):
     return larger((v - shift) - theta, spread(0.0))
 
 
-@without_nan
 def highest(v, d):
     """Return the largest entry of a vector."""
     top = load(v, 0)
     for i in range(1, d):
-        entry = load(v, i)
-        top = where(entry > top, entry, top)  # It is compared here, where NaN is ruled out.
+        top = larger_number(load(v, i), top)
     return top
 
 
-@without_nan
 def least_entry(v, d):
     """Return the least entry of a vector."""
     least = load(v, 0)
     for i in range(1, d):
-        entry = load(v, i)
-        least = where(entry < least, entry, least)  # As above.
+        least = smaller_number(load(v, i), least)
     return least
 
 
@@ -548,9 +544,10 @@ def box_tangent(x, y, u, d, p):
 
 
 def box_trade(x, y, u, d, p, rise, fall):
+    steep = 0.0 - rise
     for i in range(d):
-        z = where(load(y, i) + rise < 0.0, spread(p[d + i]), load(x, i))
-        store(u, i, where(load(y, i) - fall > 0.0, spread(p[i]), z))
+        z = where(load(y, i) < steep, spread(p[d + i]), load(x, i))
+        store(u, i, where(load(y, i) > fall, spread(p[i]), z))
     return moved_from(x, u, d)
 
 

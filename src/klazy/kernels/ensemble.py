@@ -222,22 +222,13 @@ def read_expert(blocks, length, place, x, d):
     return expert[codes.MOVED * WIDTH]
 
 
-def compare_block(q, g, at, d, move, weight, prices):
-    """Return by how much every expert of a block costs more than the point ``at`` without moves, and the price to go there."""
+def price_block(q, at, d, move, weight, prices):
+    """Return the price to go from the point ``at`` to that of every expert of a block."""
     x = skip(q, codes.FIELDS)
-    hits = spread(0.0)
     paid = spread(0.0)
-    if move == codes.MOVE_L2:  # apart, so that its loop has no branch
-        for i in range(d):
-            delta = load(x, i) - at[i]
-            hits = hits + apart(load(x, i), spread(at[i]), g, i, d)
-            paid = paid + delta * delta
-    else:
-        for i in range(d):
-            delta = load(x, i) - at[i]
-            hits = hits + apart(load(x, i), spread(at[i]), g, i, d)
-            paid = add_price(move, paid, delta, i, d, prices)
-    return conclude(hits, at, g, d), take_price(move, paid) * weight
+    for i in range(d):
+        paid = add_price(move, paid, load(x, i) - at[i], i, d, prices)
+    return take_price(move, paid) * weight
 
 
 def choose_leader(blocks, count, length, lead, known, g, d, program, noise, at, moved, t):
@@ -261,14 +252,15 @@ def choose_leader(blocks, count, length, lead, known, g, d, program, noise, at, 
     best = spread(np.inf)
     for block in range(count):
         q = pointer(blocks, block * length)
-        loss, price = compare_block(q, g, at, d, move, weight, prices)
-        loss = loss + (load(q, codes.MOVED) - moved)
+        loss = hit(q, g, at, d) + (load(q, codes.MOVED) - moved)
         loss = where(size(loss) > noise, loss, spread(0.0))
         gap = load(behind, block) + loss
         square = load(squares, block) + loss * loss
-        score = gap + price + root(square) * caution
+        score = gap + root(square) * caution
         if not is_open:
             score = where(load(forgets, block) > 0.0, spread(np.inf), score)
+        if anywhere(score < 0.0):  # Else the price, which is not negative, does not matter.
+            score = score + price_block(q, at, d, move, weight, prices)
         store(behind, block, gap)
         store(squares, block, square)
         store(scores, block, score)

@@ -62,6 +62,16 @@ def smaller(x, y):
     return x if x < y else y
 
 
+def larger_number(x, y):
+    """Return the larger of two, neither of which is NaN. Only so does a search for the largest number vectorise."""
+    return x if x > y else y
+
+
+def smaller_number(x, y):
+    """Return the smaller of two, neither of which is NaN."""
+    return x if x < y else y
+
+
 def anywhere(mask):
     """Return True if the mask holds for some run: a branch of one run, a test of a register's mask."""
     return mask
@@ -132,12 +142,6 @@ def log(x):
 def exact(part):
     """Keep the arithmetic of this part in the order in which it is written."""
     part.flags = False
-    return part
-
-
-def without_nan(part):
-    """Promise that this part meets no NaN, which lets a search for the largest number vectorise."""
-    part.flags = {"nnan", "nsz"}
     return part
 
 

@@ -310,4 +310,5 @@ _ARRAY_WORDS = {
 }
 
 _LANE_WORDS = _ARRAY_WORDS if config.DISABLE_JIT else _REGISTER_WORDS
+_LANE_WORDS |= {f"{name}_number": _LANE_WORDS[name] for name in ("larger", "smaller")}
 REGISTER = Lane(LANES, _LANE_WORDS | {"beyond": pointer, "local": local})
