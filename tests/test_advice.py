@@ -128,7 +128,7 @@ def test_decisions_come_as_hints_or_as_a_column_with_the_same_result():
     robust = kl.GD(BOX, 2.0)
     told = Interpolation(Advice(BOX, start=decisions[0]), robust, "l1", 0.2)
     read = Interpolation(Advice(BOX, decisions), robust, "l1", 0.2)
-    x = kl.run(told, g, hints=decisions[1:]).x
+    x = kl.run(told, g, next_hints=decisions[1:]).x
     np.testing.assert_array_equal(x, kl.run(read, g).x)
     assert told.takes_advice
     assert not read.accepts_hints
@@ -146,7 +146,9 @@ def test_only_a_pair_passes_decisions_on():
     g = np.random.default_rng(0).normal(size=(T, 3))
     twin = Interpolation(Advice(BOX), robust.replace(hints=False), "l1")
     hints = np.ones((T, 3))
-    np.testing.assert_array_equal(kl.run(pair, g, hints=hints).x, kl.run(twin, g, hints=hints).x)
+    np.testing.assert_array_equal(
+        kl.run(pair, g, next_hints=hints).x, kl.run(twin, g, next_hints=hints).x
+    )
 
 
 # ---- costs that are known before the move

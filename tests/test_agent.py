@@ -36,7 +36,7 @@ JIT_OFF = os.environ.get("NUMBA_DISABLE_JIT") == "1"
 
 def drive(agent, g, hints=None):
     for t, row in enumerate(g):
-        agent.update(row, *([] if hints is None else [hints[t]]))
+        agent.update(row, next_hint=None if hints is None else hints[t])
     return agent
 
 
@@ -105,10 +105,10 @@ def test_hints(sigma):
         drive(kl.Agent(learner, engine=engine), g, 0.5 * g).x for engine in ("compiled", "step")
     ]
     np.testing.assert_allclose(ends[0], ends[1], atol=1e-12)
-    state = kl.run(learner, g, hints=0.5 * g).state
+    state = kl.run(learner, g, next_hints=0.5 * g).state
     np.testing.assert_allclose(ends[0], state.x, atol=1e-12)
     agent = kl.Agent(learner)
-    agent.update(g[0], hint=g[1])
+    agent.update(g[0], next_hint=g[1])
     agent.update(g[1])  # no hint is a hint of zero, not the last one again
     assert np.array_equal(agent.state.hint, np.zeros(5))
     with pytest.raises(
@@ -118,7 +118,7 @@ def test_hints(sigma):
             r"auto\(..., hints=True\)."
         ),
     ):
-        kl.Agent(kl.GD(kl.L2Ball(5), 1.0)).update(g[0], hint=g[1])
+        kl.Agent(kl.GD(kl.L2Ball(5), 1.0)).update(g[0], next_hint=g[1])
 
 
 def test_a_set_without_kernel_runs_through_step(tmp_path):

@@ -367,7 +367,13 @@ REJECTED = {
         lambda: kl.run(GD, G, hints=G)
     ),
     "hints must have shape (4, 3), one row per round, got (3, 3).": (
-        lambda: kl.run(kl.MemoryGD(BALL, 1.0, memory=kl.memories.Full()), G, hints=G[:3])  # pyright: ignore
+        lambda: kl.run(MEMORY, G, hints=G[1:])
+    ),
+    (
+        "Give hints or next_hints, not both: a row of hints guesses its own round, a row of next_hints the round after it."
+    ): lambda: kl.run(MEMORY, G, hints=G, next_hints=G),
+    "next_hints must have shape (4, 3), one row per round, got (3, 3).": (
+        lambda: kl.run(kl.MemoryGD(BALL, 1.0, memory=kl.memories.Full()), G, next_hints=G[:3])  # pyright: ignore
     ),
     "x0 must have shape (3,), got (1,).": lambda: kl.run(GD, G, x0=[0.0]),
     "u must have shape (4, 3), one row per round, got (2, 3).": lambda: kl.regret(
@@ -411,8 +417,8 @@ REJECTED = {
     "center has masked entries. Fill or remove them.": (
         lambda: kl.L2Ball(2, center=np.ma.array([1.0, 2.0], mask=[False, True]))
     ),
-    "hints has masked entries. Fill or remove them.": (
-        lambda: kl.run(MEMORY, G, hints=[np.ma.array(row, mask=row > 0.0) for row in G])
+    "next_hints has masked entries. Fill or remove them.": (
+        lambda: kl.run(MEMORY, G, next_hints=[np.ma.array(row, mask=row > 0.0) for row in G])
     ),
     "radius must be a finite number, got masked.": lambda: kl.L2Ball(
         2,

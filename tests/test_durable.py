@@ -116,7 +116,9 @@ def test_hints_and_ids_are_replayed_too(stops, seed, hinted):
         agent = kl.Agent.open(path, learner, engine="step")
         for t, row in enumerate(g, start=1):
             for each in (agent, straight):
-                points[t] = each.update(row, hint=0.5 * row if hinted and t % 2 else None, id=t)
+                points[t] = each.update(
+                    row, next_hint=0.5 * row if hinted and t % 2 else None, id=t
+                )
             for _ in range(stops.count(t)):
                 agent.close()
                 agent = kl.Agent.open(path)
@@ -833,12 +835,12 @@ class TestHistory:
             file, learner, name="eu-west", engine="step", guards=kl.Guards()
         ) as agent:
             for row in g:
-                agent.update(row, hint=row)
+                agent.update(row, next_hint=row)
             agent.freeze("storm")
             frame = agent.history()
         with sqlite3.connect(file) as connection:
             rows = connection.execute(
-                "SELECT agent, t, time, gradient, hint, decision FROM rounds ORDER BY t"
+                "SELECT agent, t, time, gradient, next_hint, decision FROM rounds ORDER BY t"
             )
             for (name, t, at, *lists), own in zip(rows, frame.iter_rows(named=True), strict=True):
                 assert (name, t) == ("eu-west", own["t"])
@@ -846,7 +848,7 @@ class TestHistory:
                     milliseconds=2
                 )
                 for text, exact in zip(
-                    lists, (own["gradient"], own["hint"], own["decision"]), strict=True
+                    lists, (own["gradient"], own["next_hint"], own["decision"]), strict=True
                 ):
                     np.testing.assert_allclose(json.loads(text), exact, rtol=2e-15, atol=1e-21)
             changes = connection.execute(
@@ -1100,12 +1102,12 @@ def test_what_is_written_together_is_there_whole_or_not_at_all(tmp_path):
 
     def fail_after(id):
         with store.together():
-            revived.end(lambda now, id: now.record_gradient(np.ones(5), None, id), id)
+            revived.end(lambda now, id: now.record_gradient(np.ones(5), id), id)
             raise ZeroDivisionError
 
     revived = StoredAgent(store, store.list_agents()[0]).revive()
     with store.together():
-        revived.end(lambda now, id: now.record_gradient(np.ones(5), None, id), "outer")
+        revived.end(lambda now, id: now.record_gradient(np.ones(5), id), "outer")
         with pytest.raises(ZeroDivisionError):
             fail_after("inner")
     assert [row.id for row in store.read_records(1, 0)] == ["outer"]

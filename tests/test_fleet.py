@@ -158,7 +158,7 @@ class TestInAStore:
         with kl.Agent.open(place, name="ap") as agent:
             agent.update(G[0][0])
             straight.update({"ap": G[0][0]})
-            agent.update(G[0][1], hint=np.zeros(5))  # which is what a fleet takes for a hint
+            agent.update(G[0][1], next_hint=np.zeros(5))  # which is what a fleet takes for a hint
             straight.update({"ap": G[0][1]})
             with kl.Fleet.open(place) as fleet:
                 assert fleet.x.tobytes() == straight.x.tobytes()

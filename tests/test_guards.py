@@ -193,7 +193,9 @@ def test_clipping_is_what_clipped_gradients_would_do(engine, G, seed):
     )
     for t in range(7):
         np.testing.assert_allclose(
-            agent.update(g[t], g[t + 1]), bare.update(short[t], short[t + 1]), atol=1e-15
+            agent.update(g[t], next_hint=g[t + 1]),
+            bare.update(short[t], next_hint=short[t + 1]),
+            atol=1e-15,
         )
         assert ("clipped" in str(agent.explain())) == (max(size[t], size[t + 1]) > G)
 
@@ -205,12 +207,13 @@ def test_a_refused_gradient_or_hint_changes_nothing(engine):
     agent.update([0.6, 0.8, 0.0, 0.0, 0.0])
     before = repr(agent.explain())
     large = [3.0, 4.0, 0.0, 0.0, 0.0]
-    for arguments, name in (((large,), "g"), (([0.0, 1.0, 0.0, 0.0, 0.0], large), "hint")):
+    small = [0.0, 1.0, 0.0, 0.0, 0.0]
+    for g, next_hint, name in ((large, None, "g"), (small, large, "next_hint")):
         with pytest.raises(
             ValueError,
             match=rf"\|{name}\| must be at most G=1.0, got 5.0. Leave the round out, or use above='clip'.",
         ):
-            agent.update(*arguments)
+            agent.update(g, next_hint=next_hint)
         assert (agent.t, repr(agent.explain())) == (2, before)
 
 

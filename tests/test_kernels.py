@@ -549,12 +549,16 @@ def test_a_run_in_two_parts_is_the_run(make):
         )
 
 
-def test_hints_reach_the_kernel():
-    g = gradients(6, T, 5)
+@pytest.mark.parametrize("rounds", [1, T])
+def test_hints_reach_the_kernel(rounds):
+    g = gradients(6, rounds, 5)
     learner = kl.MemoryGD(kl.L1Ball(5), kl.ScaleFree(2.0), memory=kl.memories.Decay(8.0))
-    compiled, step = both(learner, g, hints=0.5 * g)
-    assert_same(compiled, step)
-    assert np.abs(step.x - kl.run(learner, g).x).max() > 0.01
+    plain = kl.run(learner, g)
+    for aligned in ({"hints": g}, {"next_hints": 0.5 * g}):
+        compiled, step = both(learner, g, **aligned)
+        assert_same(compiled, step)
+        is_told = rounds > 1 or "next_hints" in aligned
+        assert (np.abs(step.state.x - plain.state.x).max() > 0.01) == is_told
 
 
 def test_read_only_strided_and_integer_input():

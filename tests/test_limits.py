@@ -263,7 +263,7 @@ def test_runs_that_have_no_limits_say_so():
     with pytest.raises(
         InvalidInput, match="engine='compiled' does not know limits with hints and curved costs"
     ):
-        kl.run(hinted, costs, limits=(None, 0.5), engine="compiled", hints=np.zeros((5, 2)))
+        kl.run(hinted, costs, limits=(None, 0.5), engine="compiled", next_hints=np.zeros((5, 2)))
     with pytest.raises(InvalidInput, match="run has no limits for delays"):
         kl.run(kl.contrib.Delayed(learner), costs, limits=(None, 0.5), delays=1)
     with pytest.raises(InvalidInput, match="record='experts' is for runs without limits"):
@@ -488,7 +488,7 @@ def test_limits_hold_for_one_decision_even_of_a_frozen_agent_and_with_hints_and_
     agent = kl.Agent(learner, costs=kl.Linear(), columns=["eu", "us"], guards=kl.Guards())
     row = {"eu": 0.0, "us": 0.0}
     agent.freeze("maintenance")
-    assert agent.observe(row, row, next_limits=({"us": 0.7}, {"eu": None})) == {
+    assert agent.observe(row, next_forecast=row, next_limits=({"us": 0.7}, {"eu": None})) == {
         "eu": pytest.approx(0.3),
         "us": 0.7,
     }

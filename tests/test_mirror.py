@@ -334,7 +334,9 @@ G = np.tile([0.0, 1.0, 2.0], (5, 1))
             ),
         ),
         (
-            lambda: certify_mirror(kl.run(LEARNER, G, hints=G, engine="step"), [0.4, 0.3, 0.3]),
+            lambda: certify_mirror(
+                kl.run(LEARNER, G, next_hints=G, engine="step"), [0.4, 0.3, 0.3]
+            ),
             "trace must be of a run without hints.",
         ),
     ],

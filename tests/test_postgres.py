@@ -78,15 +78,19 @@ class TestAnAgent:
             url, learner, name="eu-west", engine="step", guards=kl.Guards()
         ) as agent:
             for row in g:
-                agent.update(row, hint=row)
+                agent.update(row, next_hint=row)
             agent.freeze("storm")
             frame = agent.history()
-        columns = "agent, t, time, gradient, hint, decision"
+        columns = "agent, t, time, gradient, next_hint, decision"
         rows = server.run("SET TIME ZONE 'UTC'", f"SELECT {columns} FROM klazy.rounds ORDER BY t")
         for (name, t, at, *lists), own in zip(rows, frame.iter_rows(named=True), strict=True):
             assert (name, t) == ("eu-west", own["t"])
             assert abs(at - own["time"]) < timedelta(milliseconds=1)
-            assert lists == [own["gradient"], own["hint"], own["decision"]]  # to the last bit
+            assert lists == [
+                own["gradient"],
+                own["next_hint"],
+                own["decision"],
+            ]  # to the last bit
         assert server.run("SELECT change, note FROM klazy.changes WHERE t > 1") == [
             ["freeze", "storm"]
         ]
@@ -292,11 +296,11 @@ class TestALostConnection:
 
         def play_both():
             with store.together():
-                a.end(lambda now, id: now.record_gradient(GRADIENTS[2], None, id), id)
+                a.end(lambda now, id: now.record_gradient(GRADIENTS[2], id), id)
                 theirs = "FROM pg_stat_activity WHERE application_name = 'klazy'"
                 # It waits until they are gone: one that is still there might answer.
                 server.run(f"SELECT pg_terminate_backend(pid, 60000) {theirs}")
-                b.end(lambda now, id: now.record_gradient(GRADIENTS[2], None, id), id)
+                b.end(lambda now, id: now.record_gradient(GRADIENTS[2], id), id)
 
         with pytest.raises(
             StoreFailed,

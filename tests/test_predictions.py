@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from scipy.stats import norm
 
 import klazy as kl
-from cases import gradients, movement_for
+from cases import EVERY_LEARNER, gradients, movement_for
 from klazy.theory import certify_reluctance
 
 BOX = kl.Box(np.zeros(5), np.ones(5))
@@ -52,10 +52,10 @@ def test_each_expert_of_an_ensemble_with_hints_plays_as_alone(make, domain, seed
     g = gradients(seed, 20, 5)
     hints = guess(g, noise, seed)
     learner = make(domain)
-    state = kl.run(learner, g, hints=hints).state
+    state = kl.run(learner, g, next_hints=hints).state
     for expert, own in zip(learner.experts, state.experts, strict=True):
         told = hints if expert.accepts_hints else None
-        alone = kl.run(expert, g, hints=told, engine="step").state
+        alone = kl.run(expert, g, next_hints=told, engine="step").state
         np.testing.assert_array_equal(own.x, alone.x)
 
 
@@ -63,7 +63,7 @@ def test_each_expert_of_an_ensemble_with_hints_plays_as_alone(make, domain, seed
 @given(domain=places, seed=seeds, noise=noises, scale=st.floats(0.01, 100.0))
 def test_wrong_hints_cost_at_most_the_certificate(make, domain, seed, noise, scale):
     g = scale * gradients(seed, 40, 5)
-    trace = kl.run(make(domain), g, hints=guess(g, scale * noise, seed), record="experts")
+    trace = kl.run(make(domain), g, next_hints=guess(g, scale * noise, seed), record="experts")
     found = kl.theory.certify_experts(trace)
     assert (found.slack >= -1e-9 * (1.0 + scale) * trace.T).all()
 
@@ -126,7 +126,7 @@ def test_a_hint_is_the_forecast_of_the_first_round_that_a_move_serves(seed, hori
 def test_the_bounds_of_a_reluctant_learner_hold_with_hints(domain, seed, noise):
     g = gradients(seed, 25, 5)
     learner = kl.contrib.Reluctant(domain, movement_for(domain), 4.0, 6.0, hints=True)
-    trace = kl.run(learner, g, hints=guess(g, noise, seed))
+    trace = kl.run(learner, g, next_hints=guess(g, noise, seed))
     u = domain.lowest(np.random.default_rng(seed).normal(size=(25, 5)))
     known = certify_reluctance(trace, u)
     assert known.switching <= known.promised + 1e-9
@@ -143,8 +143,8 @@ def test_good_hints_help_auto_and_useless_ones_cost_little():
     heeding = [expert for expert in experts if expert.accepts_hints]
     learner = kl.contrib.Leader([*deaf, *heeding], movement, hints=True)
     plain = kl.run(kl.contrib.Leader(deaf, movement), g, engine="step").totals.cost
-    perfect = kl.run(learner, g, hints=guess(g, 0.0, 0)).totals.cost
-    useless = kl.run(learner, g, hints=guess(0.0 * g, 1.0, 0)).totals.cost
+    perfect = kl.run(learner, g, next_hints=guess(g, 0.0, 0)).totals.cost
+    useless = kl.run(learner, g, next_hints=guess(0.0 * g, 1.0, 0)).totals.cost
     best = kl.offline_optimum(g, BOX, movement).cost
     assert perfect - best < 0.25 * (plain - best)
     assert useless - best < 1.05 * (plain - best)
@@ -197,14 +197,78 @@ def test_auto_without_hints_is_what_it_was():
     assert not any(expert.accepts_hints for expert in plain.experts)
 
 
+# Every learner that accepts hints, on a set that all of them know.
+HINTED = {
+    name: learner
+    for name, learner in {
+        **{name: make(kl.Simplex(5), 2.0) for name, make in EVERY_LEARNER.items()},
+        **{f"{name} of twins": make(kl.Simplex(5)) for name, make in ENSEMBLES.items()},
+        "Advice": kl.contrib.Advice(kl.Simplex(5)),
+        "BetterOfTwo": kl.contrib.BetterOfTwo(
+            kl.contrib.Advice(kl.Simplex(5)), kl.GD(kl.Simplex(5), 2.0), "l2"
+        ),
+        "Interpolation": kl.contrib.Interpolation(
+            kl.contrib.Advice(kl.Simplex(5)), kl.GD(kl.Simplex(5), 2.0), "l2"
+        ),
+    }.items()
+    if learner.accepts_hints
+}
+every_hinted = pytest.mark.parametrize("learner", HINTED.values(), ids=HINTED)
+
+
+@every_hinted
+@given(seed=seeds)
+@settings(max_examples=5)
+def test_hints_of_their_own_round_play_as_the_same_hints_told_one_round_ahead(learner, seed):
+    """Row t of ``hints`` is what ``step`` gets at the end of round t - 1, and at the end of the last round it gets nothing."""
+    g = gradients(seed, 9, 5)
+    hints = gradients(seed + 1, 9, 5)
+    own = kl.run(learner, g, hints=hints, engine="step")
+    told = np.vstack((hints[1:], hints[:1]))
+    ahead = kl.run(learner, g, next_hints=told, engine="step")
+    np.testing.assert_array_equal(own.x, ahead.x)
+    state = learner.init()
+    for t, row in enumerate(g):
+        np.testing.assert_array_equal(own.x[t], state.x)
+        state = learner.step(state, row, *hints[t + 1 : t + 2])
+    np.testing.assert_array_equal(own.state.x, state.x)
+
+
+@pytest.mark.parametrize(
+    "options", [{"limits": (None, 0.4)}, {"guards": kl.Guards(per_round=0.05)}], ids=repr
+)
+def test_hints_of_their_own_round_reach_runs_within_limits_and_guards(options):
+    g = gradients(4, 30, 5)
+    hints = gradients(5, 30, 5)
+    learner = HINTED["Reluctant with hints"]
+    own = kl.run(learner, g, hints=hints, **options)
+    ahead = kl.run(learner, g, next_hints=np.roll(hints, -1, axis=0), **options)
+    np.testing.assert_array_equal(own.x, ahead.x)
+    assert not np.array_equal(own.x, kl.run(learner, g, next_hints=hints, **options).x)
+
+
+def test_certificates_and_diagnoses_know_hints_of_their_own_round():
+    """No hint at the end of the last round is a hint of zero to MemoryGD."""
+    g = gradients(4, 30, 5)
+    hints = guess(g, 0.5, 4)
+    learner = kl.MemoryGD(BALL, 2.0, memory=kl.memories.Decay(5.0))
+    own = kl.run(learner, g, hints=hints, engine="step")
+    zero = np.zeros((1, 5))
+    ahead = kl.run(learner, g, next_hints=np.vstack((hints[1:], zero)), engine="step")
+    found, known = (kl.theory.certify(trace, np.zeros(5)) for trace in (own, ahead))
+    np.testing.assert_array_equal(found.realised, known.realised)
+    np.testing.assert_array_equal(own.diagnose().margin, ahead.diagnose().margin)
+    np.testing.assert_array_equal(own.state.hint, zero[0])
+
+
 def test_agents_pass_hints_on():
     g = gradients(2, 12, 5)
     hints = guess(g, 0.5, 2)
     learner = ENSEMBLES["Leader"](BALL)
     agent = kl.Agent(learner)
     for row, hint in zip(g, hints, strict=True):
-        agent.update(row, hint=hint)
-    np.testing.assert_array_equal(agent.x, kl.run(learner, g, hints=hints).state.x)
+        agent.update(row, next_hint=hint)
+    np.testing.assert_array_equal(agent.x, kl.run(learner, g, next_hints=hints).state.x)
 
 
 # ---- advice
@@ -418,7 +482,7 @@ REFUSED = {
     ): lambda: kl.run(
         kl.MemoryGD(BALL, 1.0, memory=kl.memories.Full(), hints=False),
         np.ones((3, 5)),
-        hints=np.ones((3, 5)),
+        next_hints=np.ones((3, 5)),
     ),
     "domain must be a ConvexSet such as L2Ball(5), got 3.": lambda: kl.contrib.Advice(
         3,  # pyright: ignore
@@ -483,7 +547,10 @@ sigmas = st.sampled_from([kl.Constant(1.5), kl.Sqrt(2.0), kl.ScaleFree(2.0, 0.5,
 def test_certificates_hold_with_hints_after_every_round(domain, seed, noise, sigma, memory):
     g = gradients(seed, 30, 5)
     trace = kl.run(
-        kl.MemoryGD(domain, sigma, memory=memory), g, hints=guess(g, noise, seed), engine="step"
+        kl.MemoryGD(domain, sigma, memory=memory),
+        g,
+        next_hints=guess(g, noise, seed),
+        engine="step",
     )
     u = domain.lowest(np.random.default_rng(seed).normal(size=(30, 5)))
     found = kl.theory.certify(trace, u)
@@ -499,7 +566,7 @@ def test_right_hints_cost_nothing_where_one_does_not_know_the_cost():
     first = np.vstack(
         (np.zeros(5), g[1:])
     )  # nobody foresaw the first round, which costs nothing here
-    told = kl.theory.certify(kl.run(learner, first, hints=hints, engine="step"), np.zeros(5))
+    told = kl.theory.certify(kl.run(learner, first, next_hints=hints, engine="step"), np.zeros(5))
     blind = kl.theory.certify(kl.run(learner, first, engine="step"), np.zeros(5))
     assert told.terms["I, not knowing the cost"][-1] == pytest.approx(0.0, abs=1e-12)
     assert blind.terms["I, not knowing the cost"][-1] > 1.0
@@ -553,7 +620,7 @@ def test_a_diagnosis_knows_the_point_that_was_projected(make, domain, sigma, see
     g = gradients(seed, 30, 5)
     learner = make(domain, sigma)
     hints = guess(g, 0.5, seed) if learner.accepts_hints else None
-    found = kl.run(learner, g, hints=hints, engine="step").diagnose()
+    found = kl.run(learner, g, next_hints=hints, engine="step").diagnose()
     assert (found.moved <= found.greedy_bound + 1e-9).all()
     free = ~found.binds
     if isinstance(learner, kl.CentredOMD):

@@ -441,7 +441,7 @@ class TestForecasts:
 
     def play(self, agent, rows):
         return [
-            agent.observe(name_row(row), name_row(following), id=t)
+            agent.observe(name_row(row), next_forecast=name_row(following), id=t)
             for t, (row, following) in enumerate(itertools.pairwise(rows))
         ]
 
@@ -456,7 +456,9 @@ class TestForecasts:
             made = self.play(agent, ROWS)
             np.testing.assert_array_equal(agent.x, state.x)
             assert made[-1] == agent.decision
-            np.testing.assert_array_equal(np.stack(agent.history()["hint"].to_list()), ROWS[1:])
+            np.testing.assert_array_equal(
+                np.stack(agent.history()["next_hint"].to_list()), ROWS[1:]
+            )
         store = open_store(file, read_only=True)
         assert [
             checked.fault for checked in check_store(store) if checked.fault is not None
@@ -485,7 +487,7 @@ class TestForecasts:
                 r"auto\(..., hints=True\)."
             ),
         ):
-            agent.observe(name_row(ROWS[0]), name_row(ROWS[1]))
+            agent.observe(name_row(ROWS[0]), next_forecast=name_row(ROWS[1]))
         agent = kl.Agent(
             kl.MemoryGD(SIMPLEX, 2.0, memory=kl.memories.Full()),
             costs=kl.Linear(),
@@ -499,7 +501,7 @@ class TestForecasts:
                 r"number."
             ),
         ):
-            agent.observe(name_row(ROWS[0]), {"eu": 1.0})
+            agent.observe(name_row(ROWS[0]), next_forecast={"eu": 1.0})
         assert agent.t == 1
 
 
@@ -533,20 +535,21 @@ class TestAdvice:
         with kl.Agent.open(file) as agent:
             for row, told in zip(self.LOADS[2:], self.ADVISED[2:], strict=True):
                 named = dict(zip(self.COLUMNS, row, strict=True))
-                agent.observe(named, dict(zip(self.COLUMNS.values(), told, strict=True)))
+                advised = dict(zip(self.COLUMNS.values(), told, strict=True))
+                agent.observe(named, next_forecast=advised)
             assert list(agent.decision.values()) == state.x.tolist()
-            told = np.stack(agent.history()["hint"].to_list())
+            told = np.stack(agent.history()["next_hint"].to_list())
             np.testing.assert_array_equal(told, self.ADVISED)
             assert "of the advice" in str(agent.explain())
 
     def test_that_is_no_decision_is_refused(self):
         agent = kl.Agent(self.build(), columns=self.COLUMNS)
         for wrong, message in (
-            ([1.0], r"hint must have shape \(2,\), got \(1,\)"),
+            ([1.0], r"next_forecast must have shape \(2,\), got \(1,\)"),
             ({"load": 1.0, "jobs": 2.0}, "The row has no 'servers', 'workers'"),
         ):
             with pytest.raises(InvalidInput, match=message):
-                agent.observe({"load": 10.0, "jobs": 1.0}, wrong)
+                agent.observe({"load": 10.0, "jobs": 1.0}, next_forecast=wrong)
         assert agent.t == 1
         with pytest.raises(
             InvalidInput, match=r"one more column for each of .'servers', 'workers'."

@@ -548,7 +548,12 @@ REFUSED = {
         "id must be an integer, or text of 1 to 64 bytes",
     ),
     "extra": ('{"g": [1, 2, 3, 4, 5], "extra": 1}', 422, "extra is not a known field"),
-    "hint": ('{"g": [1, 2, 3, 4, 5], "hint": [1, 2, 3, 4, 5]}', 422, "takes no hints"),
+    "hint": ('{"g": [1, 2, 3, 4, 5], "next_hint": [1, 2, 3, 4, 5]}', 422, "takes no hints"),
+    "unaligned hint": (
+        '{"g": [1, 2, 3, 4, 5], "hint": [1, 2, 3, 4, 5]}',
+        422,
+        "hint is not a known field. The fields are id, t, round, g, next_hint, ",
+    ),
     "late": ('{"g": [1, 2, 3, 4, 5], "t": 99}', 409, "not the one under way"),
     "null": ("null", 422, ""),
     "bytes": (b"\x00\xff", 400, ""),
@@ -567,6 +572,40 @@ def test_a_refused_round_is_a_problem_and_changes_nothing(agent, served, case):
     assert said in about["detail"]
     assert len(answer.content) < 1000
     assert agent.t == 1
+
+
+def test_a_service_takes_what_is_told_about_the_next_round(served):
+    """A guess of the next gradient, or a forecast of the row that the next decision meets; each by its own name."""
+    learner = kl.MemoryGD(kl.Simplex(2), 2.0, memory=kl.memories.Full())
+    options: dict[str, Any] = {"costs": kl.Linear(), "columns": ["eu", "us"]}
+    client = served.client()
+    told = client.agent("told", learner)
+    rows = client.agent("told rows", learner, **options)
+    own, own_rows = kl.Agent(learner), kl.Agent(learner, **options)
+    g, guess = [1.0, 0.0], [0.0, 3.0]
+    row, forecast = {"eu": 1.0, "us": 0.0}, {"eu": 0.0, "us": 3.0}
+    x = own.update(g, next_hint=guess)
+    decision = own_rows.observe(row, next_forecast=forecast)
+    np.testing.assert_array_equal(told.update(g, next_hint=guess), x)
+    assert rows.observe(row, next_forecast=forecast) == decision
+    assert told.history()["next_hint"].to_list() == [guess]
+    answers = client.update_many(
+        [
+            {"agent": "told", "g": g, "next_hint": guess},
+            {"agent": "told rows", "row": row, "next_forecast": forecast},
+        ]
+    )
+    np.testing.assert_array_equal(answers[0]["x"], own.update(g, next_hint=guess))
+    own_rows.observe(row, next_forecast=forecast)
+    np.testing.assert_array_equal(answers[1]["x"], own_rows.x)
+    for entry, message in (
+        ({"g": g, "next_forecast": guess}, "rounds.0.next_forecast goes with row. Use next_hint"),
+        ({"row": row, "next_hint": guess}, "rounds.0.next_hint goes with g. Use next_forecast"),
+        ({"g": g, "hint": guess}, "rounds.0: hint is not a known field. The fields are "),
+    ):
+        with pytest.raises(ValueError, match=message):
+            client.update_many([{"agent": "told", **entry}])
+    assert own.t == told.t
 
 
 def test_problems_are_answered_as_problems_everywhere(served):

@@ -28,13 +28,12 @@ either = kl.contrib.BetterOfTwo(trusting, deaf[1], movement)
 # %%
 # The forecast of a round is its cost plus noise. Each row of the table has more noise than the one before.
 noises = np.array([0.0, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0])
-following = np.vstack((g[1:], g[-1:]))
 noise = rng.normal(size=g.shape)
 ignoring = kl.run(kl.contrib.Leader(deaf, movement), g, engine="step").totals.cost
 paid = {"trusting": [], "ignoring": [], "leader of both": [], "better of two": []}
 print(f"{'noise':>6}" + "".join(f"{name:>16}" for name in paid) + f"{'optimum':>12}")
 for size in noises:
-    hints = following + size * noise
+    hints = g + size * noise  # row t guesses the costs of round t
     led = kl.run(careful, g, hints=hints, record="experts")
     costs = [kl.run(learner, g, hints=hints).totals.cost for learner in (trusting, either)]
     assert (kl.theory.certify_experts(led).slack >= 0.0).all()

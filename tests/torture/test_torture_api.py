@@ -234,7 +234,7 @@ def list_methods():
     fleet = kl.GD(kl.L2Ball(5), kl.Sqrt(9.0))
     yield kl.Fleet, {"learner": fleet, "names": ["a", "b"]}
     yield kl.Fleet(fleet, 2).update, {"g": np.ones((2, 5)), "id": None, "retry": False}
-    yield kl.Agent(MEMORY, engine="step").update, {"g": G[0], "hint": G[1], "id": 3}
+    yield kl.Agent(MEMORY, engine="step").update, {"g": G[0], "next_hint": G[1], "id": 3}
     for domain in SETS:
         yield domain.shrunk, {"delta": 0.01 * domain.scale}
     late = kl.Agent(kl.contrib.Delayed(GD), costs=kl.Linear())

@@ -70,7 +70,7 @@ def hold_to_limits(learner: Any, engine: str, seed: int) -> None:
         hint = draw_gradient(rng, d) if learner.accepts_hints and rng.integers(3) == 0 else None
         g = draw_gradient(rng, d)
         with np.errstate(all="ignore"):
-            x = agent.update(g, hint)
+            x = agent.update(g, next_hint=hint)
         assert is_finite(agent.state)
         assert float(learner.domain.violation(x)) <= INSIDE
     told = json.loads(json.dumps(describe_state(agent.state)))

@@ -109,7 +109,7 @@ def _spread(frame: Any, columns: list[str] | None, names: list[str] | None) -> A
     """Replace the lists of a frame by a column per coordinate."""
     import polars as pl
 
-    for name, ends in (("gradient", columns), ("hint", columns), ("decision", names)):
+    for name, ends in (("gradient", columns), ("next_hint", columns), ("decision", names)):
         width = frame[name].list.len().max() or 0
         if ends is None:
             ends = [str(i + 1) for i in range(width)]

@@ -86,6 +86,7 @@ def run(
     engine: str = "auto",
     record: str = "actions",
     hints: ArrayLike | None = None,
+    next_hints: ArrayLike | None = None,
     delays: ArrayLike | None = None,
     feedback: str | None = None,
     x0: ArrayLike | None = None,
@@ -119,8 +120,12 @@ def run(
         ``"actions"``, the default, keeps x and the costs of every round; ``"costs"`` only the costs; ``"totals"`` only the
         sums, in memory that does not grow with T; ``"experts"`` adds to the actions what an ensemble knows of its experts.
     hints : array_like, optional
-        Guesses of shape (T, d), for learners that accept them: row t, made after round t, guesses the gradient of round t + 1,
-        or its row for a learner that takes rows.
+        Guesses of shape (T, d), for learners that accept them: row t guesses the gradient of round t, as rows of ``costs``
+        and ``limits`` are of their own round, or its row of data for a learner that takes rows. The learner is told row t + 1
+        at the end of round t; so it is never told the first row, and nothing at the end of the last round.
+    next_hints : array_like, optional
+        The same guesses in the rows after which they are told: row t, told at the end of round t, guesses round t + 1, as
+        those of a live agent do. Give these or ``hints``.
     delays : array_like, optional
         How many rounds later than its own the feedback of each round comes, of shape (T,) or one number for all, for a
         :class:`Delayed`: 0 at the end of its own round, ``inf`` never, and the round is given up. What would come after the
@@ -182,8 +187,7 @@ def run(
         )
         raise InvalidInput(message)
     player = _StepRun(known, game, record)
-    if hints is not None:
-        player.hints = _check_hints(known, game, hints)
+    player.next_hints = _check_hints(known, game, hints, next_hints)
     if delays is not None:
         player.delays = _check_delays(known, game, delays)
     player.by_value = _learns_from_values(known, feedback)
@@ -200,6 +204,7 @@ def run(
             "movement": game.movement,
             "engine": engine,
             "hints": hints,
+            "next_hints": next_hints,
             "x0": x0,
         }
         return limit_trace(run(learner, game.costs, state=state, **options), game, within, record)
@@ -208,7 +213,7 @@ def run(
     if within is not None:
         player.limits = within.check_rounds()
         player.guards = _check_guards(player, NO_GUARDS, "limits")
-        if hints is not None:
+        if player.next_hints is not None:
             missing = "limits with hints and curved costs"
     if guards is not None:
         missing = "guards"
@@ -231,7 +236,7 @@ def run(
     if engine != "step" and missing is None and within is not None:
         return play_limited(known, game, first, record, within)
     if engine != "step" and missing is None:
-        return play_compiled(known, game, first, record, player.hints)
+        return play_compiled(known, game, first, record, player.next_hints)
     return player.play(first)
 
 
@@ -309,11 +314,21 @@ def _check_guards(player: _StepRun, guards: Any, name: str) -> Guards:
     return guards.replace(movement=movement).fit(learner)
 
 
-def _check_hints(learner: Learner[Any], game: Game, hints: Any) -> Array:
-    """Return hints as an array of shape (T, d), or reject them."""
+def _check_hints(learner: Learner[Any], game: Game, hints: Any, next_hints: Any) -> Array | None:
+    """Return what the learner is told at the end of each round, or reject it; a round without a row is told nothing."""
+    given = hints if next_hints is None else next_hints
+    if given is None:
+        return None
+    if hints is not None and next_hints is not None:
+        raise InvalidInput(
+            "Give hints or next_hints, not both: a row of hints guesses its own round, a row of next_hints the round after it."
+        )
     if not learner.accepts_hints:
         raise InvalidInput(f"learner must accept hints, as MemoryGD does, got {learner!r}.")
-    return rows(hints, "hints", game.costs.dim, game.costs.T)
+    name = "hints" if next_hints is None else "next_hints"
+    told = rows(given, name, game.costs.dim, game.costs.T)
+    # Nothing is told before the first round.
+    return told if hints is None else told[1:]
 
 
 def _learns_from_values(learner: Learner[Any], feedback: Any) -> bool:
@@ -417,7 +432,7 @@ def _run_in_processes(
 
 
 def play_compiled(
-    learner: Any, game: Game, state: Any, record: str, hints: Array | None
+    learner: Any, game: Game, state: Any, record: str, next_hints: Array | None
 ) -> Trace[Any]:
     """Play the whole game in one call of a kernel."""
     costs = game.costs
@@ -430,18 +445,18 @@ def play_compiled(
     switching = np.empty(rounds["switching"])
     totals = np.zeros(2)
     layout = layout_of(learner)
-    hints_given: list[Array] = []
+    told: list[Array] = []
     log: list[Array] = []
     if hasattr(learner, "name_accounts"):
         log.append(np.empty((rounds["account"], layout.record_width)))
     else:
-        hints_given.append(np.zeros((1, costs.dim)) if hints is None else hints)
+        told.append(_complete_hints(next_hints, costs))
     memory = layout.pack(state)
     kernel = layout.sequence_kernel(code_of(costs))
     # The kernel reports costs that are not finite; they are rejected below.
     with np.errstate(all="ignore"):
         bad = kernel(
-            *costs.arrays(), *hints_given, game.movement.code, game.weights, game.movement.prices(costs.dim),
+            *costs.arrays(), *told, game.movement.code, game.weights, game.movement.prices(costs.dim),
             game.measure_first_move(state.x), memory, x, hitting, switching, totals, *log,
         )  # fmt: skip
     if bad:
@@ -452,7 +467,16 @@ def play_compiled(
         kept["account"] = layout.order_record(log[0])
     paid = Totals(*totals.tolist())
     last = layout.unpack(memory)
-    return _make_trace(learner, game, record, paid, last, kept, engine="compiled", hints=hints)
+    facts = {"engine": "compiled", "next_hints": next_hints}
+    return _make_trace(learner, game, record, paid, last, kept, **facts)
+
+
+def _complete_hints(next_hints: Array | None, costs: Costs) -> Array:
+    """Return a hint for every round, or a single one for all. A hint of zero is none to learners with a kernel."""
+    if next_hints is None:
+        return np.zeros((1, costs.dim))
+    missing = costs.T - len(next_hints)
+    return np.pad(next_hints, ((0, missing), (0, 0))) if missing else next_hints
 
 
 def play_limited(
@@ -503,7 +527,8 @@ class _StepRun:
     learner: Any
     game: Game
     record: str
-    hints: Array | None = None
+    # What the learner is told at the end of each round, about the next one.
+    next_hints: Array | None = None
     delays: Array | None = None
     by_value: bool = False
     # What the next move costs after each round, as a multiple of the learner's usual price.
@@ -518,7 +543,7 @@ class _StepRun:
 
     def find_kernel(self) -> bool:
         """Return True if each round can be one call of a kernel, at the price of its move, and remember the kernel."""
-        is_bare = self.guards is None and self.hints is None and self.record != "experts"
+        is_bare = self.guards is None and self.next_hints is None and self.record != "experts"
         # A price of zero has other rules.
         if self.factors is not None and is_bare and self.factors.all():
             self.priced = find_priced_kernel(self.learner)
@@ -558,7 +583,8 @@ class _StepRun:
             kept["delays"] = self.delays
         guards = None if self.guards is NO_GUARDS else self.guards
         engine = "step" if self.priced is None else "compiled"
-        facts = {"engine": engine, "hints": self.hints, "guards": guards, "limits": self.limits}
+        facts = {"engine": engine, "next_hints": self.next_hints}
+        facts |= {"guards": guards, "limits": self.limits}
         return _make_trace(self.learner, self.game, self.record, totals, state, kept, **facts)
 
     def _loop(
@@ -596,6 +622,12 @@ class _StepRun:
                     unchecked.clear()
         return totals, state
 
+    def _hint_after(self, t: int) -> Array | None:
+        """Return what the learner is told at the end of round t; None for nothing."""
+        if self.next_hints is None or t > len(self.next_hints):
+            return None
+        return self.next_hints[t - 1]
+
     def _limits_of(self, t: int) -> LimitedSet | None:
         """Return the limits of round t; None after the last one."""
         if self.limits is None or t > len(self.limits):
@@ -615,7 +647,7 @@ class _StepRun:
 
     def _end_with_gradient(self, t: int, state: Any, x: Array, hit: float) -> tuple[Any, Array]:
         g = self._observe(t, x)
-        hint = None if self.hints is None else self.hints[t - 1]
+        hint = self._hint_after(t)
         clipped = False
         if "account" in self._kept:
             self._kept["account"].append(self.learner.account(state, g))

@@ -88,8 +88,9 @@ class Trace(Generic[S]):
         The position before the first round, if one was given.
     costs : Costs, optional
         What was played against; None in a trace from a file.
-    hints : array, optional
-        The hints for the learner, of shape (T, d); None in a trace from a file.
+    next_hints : array, optional
+        The hints for the learner: row t was told at the end of round t and guesses round t + 1. There may be none for the last
+        round. None in a trace from a file.
     source : Learner, optional
         The learner itself; None in a trace from a file.
     text : str, optional
@@ -118,7 +119,7 @@ class Trace(Generic[S]):
     state: S
     x0: Array | None = None
     costs: Costs | None = None
-    hints: Array | None = None
+    next_hints: Array | None = None
     source: Any = None
     text: str = ""
     columns: tuple[str, ...] | None = None
@@ -384,7 +385,7 @@ class Trace(Generic[S]):
         if R is not None:
             R = positive(R, "R", "Use domain.reach(), or leave it out.")
         x = np.vstack((self.x, self.state.x))
-        return diagnose(self.source, x, self.gradients(), G, R, self.hints)
+        return diagnose(self.source, x, self.gradients(), G, R, self.next_hints)
 
     def save(self, path: str | Path) -> None:
         """Write the trace to a NumPy ``.npz`` file, without its costs, its hints and its state; nothing in it is pickled.

@@ -56,7 +56,7 @@ class FollowForecast(Learner[FollowState]):
     --------
     >>> demand = np.array([[20.0], [50.0], [20.0], [50.0], [20.0]])
     >>> learner = FollowForecast(Box(0.0, 90.0), "l1", window=8, horizon=4, family=Pinball(4.0))
-    >>> trace = run(learner, PinballCosts(demand, 4.0), hints=np.roll(demand, -1, axis=0) - 5.0, engine="step")
+    >>> trace = run(learner, PinballCosts(demand, 4.0), hints=demand - 5.0, engine="step")
     >>> trace.x.ravel().round(1).tolist()
     [0.0, 45.0, 20.0, 50.0, 20.0]
     """

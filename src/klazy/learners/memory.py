@@ -280,7 +280,8 @@ class MemoryGD(Descent[MemoryState]):
     .. math:: y = x_t + (n_t - g_t + h_t - h_{t+1}) / \sigma_t, \qquad x_{t+1} = \Pi(y), \qquad
               n_{t+1} = \theta\, \sigma_t (y - x_{t+1})
 
-    An optional hint :math:`h_{t+1}` is a guess of the next gradient; the bound then has g - h in place of g.
+    An optional hint :math:`h_{t+1}`, told at the end of round t, is a guess of the next gradient; the bound then has g - h in
+    place of g.
 
     Parameters
     ----------

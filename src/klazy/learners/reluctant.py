@@ -76,10 +76,10 @@ class Reluctant(Learner[ReluctantState]):
     :class:`~klazy.LogWealth`. It is compiled on every set that has kernels, for l2, l1, total variation, squared and fee
     movements with one price for all coordinates; else it plays in NumPy (``klazy.learners.prox.move_if_it_pays``).
 
-    With ``hints=True`` another forecast :math:`h_t` of the next row, made after round t, may be given with every round.
+    With ``hints=True`` another forecast :math:`h_{t+1}` of the next row may be told at the end of every round t.
     It counts for the first of the H rounds, its own forecast for the others (all of them for :math:`H \le 1`):
 
-    .. math:: \hat g_t \leftarrow \hat g_t + \frac{h_t - \hat g_t}{\max(1, H)}
+    .. math:: \hat g_t \leftarrow \hat g_t + \frac{h_{t+1} - \hat g_t}{\max(1, H)}
 
     Parameters
     ----------

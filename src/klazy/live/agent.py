@@ -424,12 +424,12 @@ class Agent(InStore, Controls):
     def update(
         self,
         g: ArrayLike,
-        hint: ArrayLike | None = None,
         *,
         id: str | int | None = None,
         retry: bool = False,
         gradient: bool = False,
         round: int | None = None,
+        next_hint: ArrayLike | None = None,
         next_limits: NextLimits | None = None,
         next_move_cost: float | None = None,
     ) -> Array:
@@ -439,8 +439,6 @@ class Agent(InStore, Controls):
         ----------
         g : array_like
             A gradient of the round's cost at ``x``.
-        hint : array_like, optional
-            A guess of the next gradient, for learners that accept hints.
         id : str or int, optional
             If a round of this id is known, nothing changes: a store answers with the decision made then, however
             long ago; in memory the latest 4096 ids are known, and the answer is the present point.
@@ -451,6 +449,8 @@ class Agent(InStore, Controls):
         round : int, optional
             The round that the gradient is of. Default: the current one. An earlier one must wait for its feedback
             (:meth:`advance`); then the current round and its point stay.
+        next_hint : array_like, optional
+            A guess of the gradient of the next round, not of the round that ends, for learners that accept hints.
         next_limits : tuple, optional
             What the next decision must be between, as in :meth:`observe`.
         next_move_cost : float, optional
@@ -464,12 +464,12 @@ class Agent(InStore, Controls):
         Raises
         ------
         ValueError
-            If ``g``, ``hint`` or ``id`` do not fit, or the store cannot take the round.
+            If ``g``, ``next_hint`` or ``id`` do not fit, or the store cannot take the round.
         Overtaken
             If another process has ended the round, without ``retry``. The agent has read what happened.
         """
         is_array = type(g) is np.ndarray and g.dtype is _FLOAT64
-        is_bare = hint is None and id is None and round is None
+        is_bare = next_hint is None and id is None and round is None
         is_usual = next_limits is None and next_move_cost is None
         if self._is_bare and is_array and is_bare and is_usual:
             try:
@@ -479,11 +479,11 @@ class Agent(InStore, Controls):
             except TypeError:
                 # An array that is not contiguous, or read-only, is copied below.
                 pass
-        following = (next_limits, next_move_cost)
-        return self._end_with_gradient(g, hint, id, retry, round, gradient, following)
+        following = (next_hint, next_limits, next_move_cost)
+        return self._end_with_gradient(g, id, retry, round, gradient, following)
 
     def _end_with_gradient(
-        self, g: Any, hint: Any, id: Any, retry: bool, round: Any, gradient: Any, following: Any
+        self, g: Any, id: Any, retry: bool, round: Any, gradient: Any, following: Any
     ) -> Array:
         """End a round in a store, or one with a hint or an id.
 
@@ -492,7 +492,7 @@ class Agent(InStore, Controls):
 
         def make(now: AgentState, id: str) -> Record:
             # This is quicker than a partial function, and a round in a store is short.
-            return now.record_gradient(g, hint, id, round, gradient, *following)
+            return now.record_gradient(g, id, round, gradient, *following)
 
         return self._end(make, id, retry or round is not None)
 
@@ -520,11 +520,11 @@ class Agent(InStore, Controls):
     def observe(
         self,
         row: Any,
-        hint: Any = None,
         *,
         id: str | int | None = None,
         retry: bool = False,
         round: int | None = None,
+        next_forecast: Any = None,
         next_limits: NextLimits | None = None,
         next_move_cost: float | None = None,
     ) -> Any:
@@ -538,16 +538,17 @@ class Agent(InStore, Controls):
         row : dict, pandas.Series, one-row frame or array_like
             The numbers of the round by column name, or in the order of the columns. Missing cells are filled if the agent has a
             :attr:`fill`; a row that it drops changes nothing, and the round and its decision stay.
-        hint : dict, pandas.Series, one-row frame or array_like, optional
-            A forecast of the next round's row, for a learner that accepts hints, in place of one in the row (:attr:`forecast`).
-            A learner that sees gradients gets the gradient of the forecast at the decision that was played. For an
-            :class:`~klazy.contrib.Advice` without a policy it is the decision advised for the next round, by name or in order.
         id : str or int, optional
             As in :meth:`update`: a round with a known id changes nothing.
         retry : bool, optional
             As in :meth:`update`: if another process has ended the round, use the row for the current one.
         round : int, optional
             As in :meth:`update`: the round that the row is of, if it is not the current one.
+        next_forecast : dict, pandas.Series, one-row frame or array_like, optional
+            A forecast of the row that the returned decision meets: of the next round's, with ``lead`` or ``delay`` of a later
+            one's. The learner must accept hints. A forecast in the row itself (:attr:`forecast`) is not used then. A learner
+            that sees gradients gets the gradient of the forecast at the decision that was played. For an
+            :class:`~klazy.contrib.Advice` without a policy it is the decision advised for that round, by name or in order.
         next_limits : tuple, optional
             What the decision that this call returns must be between, ``(lower, upper)``: caps, quotas, an outage. Each is a
             dict by name, whose missing names have no limit, or a number, one per coordinate, or None. They hold for this one
@@ -584,8 +585,8 @@ class Agent(InStore, Controls):
         >>> agent.observe({"eu": 1.0, "us": 2.0}, next_limits=(None, {"eu": 0.0})), agent.switching
         ({'eu': 0.0, 'us': 1.0}, 0.5)
         """
-        given = {"row": row, "hint": hint, "round": round}
-        make = partial(AgentState.record_row, **given, limits=next_limits, price=next_move_cost)
+        following = {"forecast": next_forecast, "limits": next_limits, "price": next_move_cost}
+        make = partial(AgentState.record_row, row=row, round=round, **following)
         try:
             x = self._end(make, id, retry or round is not None)
         except Dropped:
@@ -943,7 +944,7 @@ class Agent(InStore, Controls):
         Returns
         -------
         polars.DataFrame
-            Round ``t``, its ``time`` and ``id``; its feedback (``gradient``, ``hint``, or a ``row`` as JSON) and what that
+            Round ``t``, its ``time`` and ``id``; its feedback (``gradient``, ``next_hint``, or a ``row`` as JSON) and what that
             cost at the point played (``hitting``); the ``decision`` that followed, what moving there cost (``switching``), and
             the ``guards`` that held it back. ``round`` is the round that the feedback is of: ``t``, an earlier one, or none.
 

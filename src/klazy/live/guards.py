@@ -217,14 +217,14 @@ class Guards(Config):
         found._keep(movement=movement.replace(weight=price))
         return found
 
-    def admit(self, g: Array, hint: Array | None) -> None:
+    def admit(self, g: Array, next_hint: Array | None) -> None:
         """Reject a gradient or hint above G, if ``above`` says so.
 
         Parameters
         ----------
         g : array
             The gradient.
-        hint : array or None
+        next_hint : array or None
             The hint, if there is one.
 
         Raises
@@ -234,7 +234,7 @@ class Guards(Config):
         """
         if self.G is None or self.above != "reject":
             return
-        for name, vector in (("g", g), ("hint", hint)):
+        for name, vector in (("g", g), ("next_hint", next_hint)):
             size = 0.0 if vector is None else _measure(vector)
             if size > self.G:
                 raise InvalidInput(
@@ -242,30 +242,30 @@ class Guards(Config):
                     "Leave the round out, or use above='clip'."
                 )
 
-    def clip(self, g: Array, hint: Array | None) -> tuple[Array, Array | None, bool]:
+    def clip(self, g: Array, next_hint: Array | None) -> tuple[Array, Array | None, bool]:
         """Shorten gradient and hint to G.
 
         Parameters
         ----------
         g : array
             The gradient.
-        hint : array or None
+        next_hint : array or None
             The hint, if there is one.
 
         Returns
         -------
         g : array
             The gradient, no longer than G.
-        hint : array or None
+        next_hint : array or None
             The hint, likewise.
         clipped : bool
             Whether one of them was longer.
         """
         if self.G is None:
-            return g, hint, False
+            return g, next_hint, False
         short = _shorten(g, self.G)
-        guess = None if hint is None else _shorten(hint, self.G)
-        return short, guess, short is not g or guess is not hint
+        guess = None if next_hint is None else _shorten(next_hint, self.G)
+        return short, guess, short is not g or guess is not next_hint
 
     def step(
         self,

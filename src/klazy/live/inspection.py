@@ -334,7 +334,7 @@ def describe_round(row: Row) -> dict[str, Any]:
         "id": row.id,
         "row": row.row,
         "gradient": numbers[:d],
-        "hint": numbers[d:] or None,
+        "next_hint": numbers[d:] or None,
         "hitting": row.hitting,
         "decision": decision,
         "switching": row.switching,
@@ -351,8 +351,13 @@ def make_frame(rounds: Sequence[dict[str, Any]]) -> "polars.DataFrame":
         raise make_missing("history", "polars", "cli") from missing
     numbers = pl.List(pl.Float64)
     schema: dict[str, Any] = {"t": pl.Int64, "time": pl.Int64, "id": pl.String, "row": pl.String}
-    schema |= {"gradient": numbers, "hint": numbers, "hitting": pl.Float64, "decision": numbers}
-    schema |= {"switching": pl.Float64, "guards": pl.String, "round": pl.Int64}
+    schema |= {"gradient": numbers, "next_hint": numbers, "hitting": pl.Float64}
+    schema |= {
+        "decision": numbers,
+        "switching": pl.Float64,
+        "guards": pl.String,
+        "round": pl.Int64,
+    }
     frame = pl.DataFrame([{name: one[name] for name in schema} for one in rounds], schema=schema)
     return frame.with_columns(pl.col("time").cast(pl.Datetime("us", "UTC")))
 

@@ -249,12 +249,12 @@ class RowSpec:
             return [none if value is None else value for value in side]
         return side
 
-    def read_advice(self, hint: Any, dim: int) -> Array:
+    def read_advice(self, advice: Any, dim: int) -> Array:
         """Return a decision that somebody advises, in the order of the coordinates where it was given by name."""
-        named = _read_names(hint)
+        named = _read_names(advice)
         if named is not None and self.names is not None:
             return self._order(named, self.names)
-        return vector(hint, "hint", dim)
+        return vector(advice, "next_forecast", dim)
 
     def scale(self, row: Array) -> Array:
         """Return a row in the units of a decision."""

@@ -50,11 +50,11 @@ def _make_tables(types: dict[type, str]) -> list[str]:
 def _make_views(read_time: Callable[[str], str], read_numbers: Callable[[str], str]) -> list[str]:
     """Write the statements that make the views, with SQL that reads a time and numbers."""
     gradient = read_numbers("substr(records.numbers, 1, length(records.decision))")
-    hint = read_numbers("substr(records.numbers, length(records.decision) + 1)")
+    next_hint = read_numbers("substr(records.numbers, length(records.decision) + 1)")
     joined = f"FROM records JOIN agents ON agents.id = records.key >> {AGENT_SHIFT}"
     rounds = f"""CREATE VIEW rounds AS
 SELECT agents.name AS agent, records.t AS t, {read_time("records.at")} AS time, records.id AS id,
-  records."row" AS "row", {gradient} AS gradient, {hint} AS hint, {read_numbers("records.decision")} AS decision,
+  records."row" AS "row", {gradient} AS gradient, {next_hint} AS next_hint, {read_numbers("records.decision")} AS decision,
   records.hitting AS hitting, records.switching AS switching, records.guards AS guards
 {joined} WHERE records.kind IN (0, 1)"""
     changes = f"""CREATE VIEW changes AS

@@ -265,10 +265,10 @@ class AgentState:
     def record_gradient(
         self,
         g: Any,
-        hint: Any,
         id: str = "",
         round: Any = None,
         gradient: bool = True,
+        hint: Any = None,
         limits: Any = None,
         price: Any = None,
     ) -> Record:
@@ -284,16 +284,16 @@ class AgentState:
         _, note = self._find_played(round)
         g = vector(g, "g", d).copy()
         if hint is not None:
-            hint = vector(hint, "hint", d)
+            hint = vector(hint, "next_hint", d)
             self._require_hints()
         return self._record(g, hint, id, self._note_next(limits, price, note))
 
     def record_row(
         self,
         row: Any,
-        hint: Any = None,
         id: str = "",
         round: Any = None,
+        forecast: Any = None,
         limits: Any = None,
         price: Any = None,
     ) -> Record:
@@ -306,7 +306,7 @@ class AgentState:
                 "Build it with costs=Linear(), for example, or give it gradients with update(g)."
             )
         row, told = self.spec.split(row)
-        hint = told if hint is None else hint
+        forecast = told if forecast is None else forecast
         if self.spec.fill is not None:
             row = self.spec.fill_cells(row, d, self.last_row)
         values = self.spec.read(row, d)
@@ -319,17 +319,16 @@ class AgentState:
             raise InvalidInput(
                 f"The cost of the row at {x.tolist()} must be finite, got {hitting}. Check the row."
             )
-        if hint is not None:
-            hint = self._read_hint(hint, x)
+        hint = None if forecast is None else self._read_forecast(forecast, x)
         return self._record(g, hint, id, self._note_next(limits, price, note), values, hitting)
 
-    def _read_hint(self, hint: Any, x: Array) -> Array:
+    def _read_forecast(self, forecast: Any, x: Array) -> Array:
         """Return what the learner is told beside a row: an advised decision, or a forecast as it takes feedback."""
         self._require_hints()
         d = len(x)
         if self.learner.takes_advice:
-            return self.spec.read_advice(hint, d)
-        row = self.spec.scale(self.spec.read(hint, d))
+            return self.spec.read_advice(forecast, d)
+        row = self.spec.scale(self.spec.read(forecast, d))
         if self.spec.costs is None or not self._takes_gradients:
             return row
         return np.asarray(self.spec.costs.gradient(row, x), dtype=np.float64)

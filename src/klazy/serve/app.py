@@ -191,6 +191,12 @@ def _list_round_paths(service: Service) -> APIRouter:
             if (entry.g is None) == (entry.row is None):
                 detail = f"rounds.{place} must have either g or row."
                 raise Problem(422, detail, entry=place, agent=entry.agent)
+            if entry.g is None and entry.next_hint is not None:
+                detail = f"rounds.{place}.next_hint goes with g. Use next_forecast with a row."
+                raise Problem(422, detail, entry=place, agent=entry.agent)
+            if entry.row is None and entry.next_forecast is not None:
+                detail = f"rounds.{place}.next_forecast goes with row. Use next_hint with g."
+                raise Problem(422, detail, entry=place, agent=entry.agent)
         rounds = [RoundRequest(**vars(entry)) for entry in body.rounds]
         played = await service.play(rounds, long=True)
         answers = [

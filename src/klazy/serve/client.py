@@ -155,8 +155,8 @@ class Client:
         Parameters
         ----------
         rounds : iterable of dict
-            Each with the name of its ``agent``, its gradient ``g`` or its ``row``, and, if you like, an ``id`` and
-            ``next_limits`` or ``next_move_cost``.
+            Each with the name of its ``agent``, its gradient ``g`` or its ``row``, and, if you like, an ``id``, ``next_hint``
+            with a gradient or ``next_forecast`` with a row, ``next_limits`` or ``next_move_cost``.
 
         Returns
         -------
@@ -319,13 +319,13 @@ class RemoteAgent(Controls):
     def update(
         self,
         g: ArrayLike,
-        hint: ArrayLike | None = None,
         *,
         id: Id = None,
         retry: bool = True,
         gradient: bool = False,
         t: int | None = None,
         round: int | None = None,
+        next_hint: ArrayLike | None = None,
         next_limits: NextLimits | None = None,
         next_move_cost: float | None = None,
     ) -> Array:
@@ -333,7 +333,7 @@ class RemoteAgent(Controls):
 
         Parameters
         ----------
-        g, hint, id, gradient, round, next_limits, next_move_cost : optional
+        g, id, gradient, round, next_hint, next_limits, next_move_cost : optional
             As in :meth:`Agent.update`.
         retry : bool, optional
             Whether the gradient goes to the current round, whichever it is. Default: True. If False, give ``t``.
@@ -345,11 +345,10 @@ class RemoteAgent(Controls):
         ndarray
             The next point.
         """
-        hint = None if hint is None else vector(hint, "hint")
         body = {
             "g": vector(g, "g"),
-            "hint": hint,
             "gradient": gradient or None,
+            "next_hint": None if next_hint is None else vector(next_hint, "next_hint"),
             LIMITS: next_limits,
             "next_move_cost": next_move_cost,
         }
@@ -358,12 +357,12 @@ class RemoteAgent(Controls):
     def observe(
         self,
         row: Any,
-        hint: Any = None,
         *,
         id: Id = None,
         retry: bool = True,
         t: int | None = None,
         round: int | None = None,
+        next_forecast: Any = None,
         next_limits: NextLimits | None = None,
         next_move_cost: float | None = None,
     ) -> Any:
@@ -374,10 +373,10 @@ class RemoteAgent(Controls):
         row : dict or array_like
             The numbers of the round by column name, or in the order of the columns; None or NaN where one is missing, if the
             agent was made with ``fill``.
-        hint : dict or array_like, optional
-            A forecast of the next round's row, for a learner that accepts hints.
         id, retry, t, round : optional
             As in :meth:`update`.
+        next_forecast : dict or array_like, optional
+            A forecast of the row that the returned decision meets, as in :meth:`Agent.observe`.
         next_limits : tuple, optional
             What the decision that this call returns must be between, ``(lower, upper)``, as in :meth:`Agent.observe`.
         next_move_cost : float, optional
@@ -388,7 +387,12 @@ class RemoteAgent(Controls):
         dict or ndarray
             The next decision, by name where names are known.
         """
-        body = {"row": row, "hint": hint, LIMITS: next_limits, "next_move_cost": next_move_cost}
+        body = {
+            "row": row,
+            "next_forecast": next_forecast,
+            LIMITS: next_limits,
+            "next_move_cost": next_move_cost,
+        }
         return _read_decision(self._end("observe", id, retry, t, round, **body))
 
     def observe_cost(self, value: ArrayLike, *, t: int | None = None, id: Id = None) -> Any:

@@ -12,6 +12,7 @@ from starlette.responses import Response
 from klazy.base.checks import InvalidInput
 from klazy.live.state import Overtaken
 from klazy.live.store import StoreFailed
+from klazy.serve.schemas import UNKNOWN_FIELD
 
 MEDIA_TYPE = "application/problem+json"
 # Letters of a wrong value that an answer repeats.
@@ -19,7 +20,6 @@ VALUE_LETTERS = 60
 # Pydantic's words for what is wrong with a field, where its own do not follow the field's name.
 FIELD_RULES = {
     "missing": "is required",
-    "extra_forbidden": "is not a known field",
     "float_type": "must be a number",
     "int_type": "must be an integer",
     "bool_type": "must be true or false",
@@ -80,6 +80,10 @@ def explain_invalid(errors: list[Any]) -> Problem:
         return Problem(
             400, f"The body must be a JSON object, got {reason}. /openapi.json describes it."
         )
+    if error["type"] == UNKNOWN_FIELD:
+        place = ".".join(str(part) for part in error["loc"][1:])
+        inside = f"{place}: " if place else ""
+        return Problem(422, f"{inside}{error['msg']}. /openapi.json describes them.")
     field = _name_field(error["loc"])
     rule = FIELD_RULES.get(error["type"], re.sub(r"^\w+ should", "must", error["msg"]))
     if error["type"] != "missing":

@@ -3,7 +3,8 @@
 from typing import Annotated, Any
 
 import numpy as np
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic_core import PydanticCustomError
 
 
 def read_integer(value: Any) -> Any:
@@ -16,6 +17,8 @@ def show_example(**values: Any) -> ConfigDict:
     return ConfigDict(json_schema_extra={"examples": [values]})
 
 
+# The type of the error about a field that a body does not have.
+UNKNOWN_FIELD = "unknown_field"
 Integer = Annotated[int, BeforeValidator(read_integer)]
 Row = dict[str, float | None] | list[float | None]
 Id = Annotated[
@@ -38,6 +41,17 @@ class _Body(BaseModel):
     """A body in which every value has its own type: neither "1" nor true is a number."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _refuse_unknown(cls, body: Any) -> Any:
+        """Reject a field that it does not have, and name those that it has."""
+        unknown = body.keys() - cls.model_fields.keys() if isinstance(body, dict) else ()
+        if unknown:
+            about = {"field": min(unknown), "known": ", ".join(cls.model_fields)}
+            message = "{field} is not a known field. The fields are {known}"
+            raise PydanticCustomError(UNKNOWN_FIELD, message, about)
+        return body
 
 
 class Limits(_Body):
@@ -79,7 +93,9 @@ class Update(_Feedback):
     g: list[float] = Field(
         description="A gradient of the round's cost, one number per coordinate."
     )
-    hint: list[float] | None = Field(None, description="A guess of the next gradient.")
+    next_hint: list[float] | None = Field(
+        None, description="A guess of the gradient of the next round."
+    )
     next_limits: NextLimits = None
     next_move_cost: NextMoveCost = None
     gradient: bool = Field(
@@ -94,8 +110,9 @@ class Observe(_Feedback):
     row: Row = Field(
         description="Its numbers by column name, or in the order of the columns; null where one is missing."
     )
-    hint: Row | None = Field(
-        None, description="A forecast of the next round's row, or the decision advised for it."
+    next_forecast: Row | None = Field(
+        None,
+        description="A forecast of the row that the next decision meets, or the decision advised for it.",
     )
     next_limits: NextLimits = None
     next_move_cost: NextMoveCost = None
@@ -136,9 +153,10 @@ class AgentRound(_Feedback):
     model_config = show_example(agent="eu-west", g=[1.0, 0.0, 0.0], id="2026-11-16T12:00")
     agent: str
     g: list[float] | None = None
-    hint: Row | None = None
     gradient: bool = False
     row: Row | None = None
+    next_hint: list[float] | None = None
+    next_forecast: Row | None = None
     next_limits: NextLimits = None
     next_move_cost: NextMoveCost = None
 
@@ -269,7 +287,7 @@ class Round(BaseModel):
     id: str | None
     row: Any = None
     gradient: list[float]
-    hint: list[float] | None
+    next_hint: list[float] | None
     hitting: float
     decision: list[float]
     switching: float

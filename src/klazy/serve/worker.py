@@ -42,7 +42,6 @@ class RoundRequest:
 
     agent: str
     g: list[float] | None = None
-    hint: Any = None
     gradient: bool = False
     row: Any = None
     id: str | int | None = None
@@ -51,6 +50,8 @@ class RoundRequest:
     cost: list[float] | None = None
     waits: bool = False
     gives_up: bool = False
+    next_hint: list[float] | None = None
+    next_forecast: Any = None
     next_limits: Any = None
     next_move_cost: float | None = None
 
@@ -67,10 +68,10 @@ class RoundRequest:
             limits = (self.next_limits.lower, self.next_limits.upper)
         if self.g is None:
             return state.record_row(
-                self.row, self.hint, id, self.round, limits, self.next_move_cost
+                self.row, id, self.round, self.next_forecast, limits, self.next_move_cost
             )
         return state.record_gradient(
-            self.g, self.hint, id, self.round, self.gradient, limits, self.next_move_cost
+            self.g, id, self.round, self.gradient, self.next_hint, limits, self.next_move_cost
         )
 
 

@@ -154,7 +154,7 @@ def certify(trace: Trace, u: ArrayLike) -> Certificate:
     smoothed = find_smoothed(trace, u)
     if learner.takes_delays:
         return _bound_delayed(learner, trace, x[:-1], g, u, smoothed)
-    return bound_run(learner, trace.switching, x, g, u, smoothed, trace.hints)
+    return bound_run(learner, trace.switching, x, g, u, smoothed, trace.next_hints)
 
 
 def find_smoothed(trace: Trace, u: Array) -> Array:
@@ -213,10 +213,10 @@ def bound_run(
     g: Array,
     u: Array,
     smoothed: Array,
-    hints: Array | None = None,
+    next_hints: Array | None = None,
 ) -> Certificate:
     """Bound the regret of a learner that played x (T + 1 points), saw the gradients g, and paid ``two`` for moving."""
-    surprise, h = compare_with_hints(x, g, hints)
+    surprise, h = compare_with_hints(x, g, next_hints)
     received = surprise + h[1:]  # what the learner saw
     sigma = find_rising_sigmas(learner, surprise)
     before = _shift_back(sigma)
@@ -320,8 +320,10 @@ def _check_certified(trace: Trace) -> Learner[Any]:
         if hasattr(learner, "name_accounts"):
             message += " Use certify_experts."
         raise InvalidInput(message)
-    if trace.hints is None and np.any(getattr(trace.state, "hint", 0.0)):
-        raise InvalidInput("The trace does not have its hints. Run it again with hints=.")
+    if trace.next_hints is None and np.any(getattr(trace.state, "hint", 0.0)):
+        raise InvalidInput(
+            "The trace does not have its hints. Run it again with hints= or next_hints=."
+        )
     return learner
 
 
@@ -570,7 +572,7 @@ def certify_reluctance(trace: Trace, u: ArrayLike) -> Reluctance:
     g = trace.gradients()
     points = check_comparator(u, trace, learner.domain)
     x = trace.x
-    forecasts, prices = _recall(learner, g, trace.hints)
+    forecasts, prices = _recall(learner, g, trace.next_hints)
     weight = float(learner.movement.weight)
     moves = np.diff(x, axis=0)
     promises = (weight / prices)[:, None] * forecasts
@@ -603,12 +605,13 @@ def _check_reluctant(trace: Trace) -> Reluctant:
     return learner
 
 
-def _recall(learner: Reluctant, g: Array, hints: Array | None) -> tuple[Array, Array]:
+def _recall(learner: Reluctant, g: Array, next_hints: Array | None) -> tuple[Array, Array]:
     """Compute the forecasts after the rounds 1, ..., T - 1, and their prices."""
     state = learner.init()
     forecasts = np.empty((len(g) - 1, g.shape[1]))
     prices = np.empty(len(g) - 1)
     for t, row in enumerate(g[:-1]):
         state = learner.observe(state, row)
-        forecasts[t], prices[t] = learner.forecast(state, None if hints is None else hints[t])
+        hint = None if next_hints is None else next_hints[t]
+        forecasts[t], prices[t] = learner.forecast(state, hint)
     return forecasts, prices

@@ -181,13 +181,13 @@ def diagnose(
     g: Array,
     G: float | None = None,
     R: float | None = None,
-    hints: Array | None = None,
+    next_hints: Array | None = None,
 ) -> Diagnosis:
     """Diagnose a run of one learner from its T + 1 points and T gradients; G and R are what its user assumed.
 
     The unconstrained points are those of GD, LazyGD and k-lazyGD, of MemoryGD and of CentredOMD.
     """
-    surprise, h = compare_with_hints(x, g, hints)
+    surprise, h = compare_with_hints(x, g, next_hints)
     if learner.form not in _UNCONSTRAINED:
         known = "GD, LazyGD, KLazyGD, KLazyFTRL, MemoryGD, CentredOMD, SAder and Leader"
         raise InvalidInput(
@@ -216,11 +216,11 @@ def diagnose(
     return Diagnosis(moved, binds, stale, margin, greedy, stability, variance, constant, texts)
 
 
-def compare_with_hints(x: Array, g: Array, hints: Array | None) -> tuple[Array, Array]:
+def compare_with_hints(x: Array, g: Array, next_hints: Array | None) -> tuple[Array, Array]:
     """Return what hints did not foresee of the gradients g_1, ..., g_T, and the hints of g_1, ..., g_{T+1}."""
     h = np.zeros_like(x)
-    if hints is not None:
-        h[1:] = hints
+    if next_hints is not None:
+        h[1 : 1 + len(next_hints)] = next_hints
     return g - h[:-1], h
 
 

@@ -51,7 +51,7 @@ class Advice(Learner[AdviceState]):
         Decisions of shape (T, d), one row per round; after the last row it stays there. Or a function ``policy(t, x, g)`` of
         the round to be played, and of the point and the gradient of the round before (the set's start and zeros for t = 1); it
         should depend on these alone. A learner with a function cannot be written to a file. Default: decisions come as hints,
-        that for round t + 1 with the feedback of round t; in a round without one it stays.
+        that for round t + 1 at the end of round t; in a round without one it stays.
     start : array_like, optional
         First decision. Default: what the policy says; without one, the set's start.
 

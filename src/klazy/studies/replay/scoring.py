@@ -149,9 +149,9 @@ class LearnerPlayer:
         self._queue = points[len(rows) :]
         return points[: len(rows)]
 
-    def _play_part(self, rows: Array, hints: Array | None = None) -> Array:
+    def _play_part(self, rows: Array, next_hints: Array | None = None) -> Array:
         costs = self.setup.family.costs(rows)
-        options: Any = {"state": self.state, "hints": hints}
+        options: Any = {"state": self.state, "next_hints": next_hints}
         if self._limits is not None:
             options["limits"] = self._limits.select(slice(self._at, self._at + len(rows)))
             self._at += len(rows)
@@ -209,9 +209,10 @@ class AgentPlayer:
         told = np.full_like(rows, np.nan) if self.hints is None else self.hints.read_on(len(rows))
         for at, row in enumerate(rows):
             points[at] = self.agent.in_force
-            hint = None if np.isnan(told[at]).any() else told[at]
+            forecast = None if np.isnan(told[at]).any() else told[at]
             self._at += 1
-            self.agent.observe(row, hint, next_limits=list_sides(self._limits, self._at))
+            limits = list_sides(self._limits, self._at)
+            self.agent.observe(row, next_forecast=forecast, next_limits=limits)
         return points
 
     def __copy__(self) -> "AgentPlayer":
