@@ -98,12 +98,12 @@ class Pair(Learner[S]):
         """
 
     def _step_experts(
-        self, states: tuple[Any, ...], points: Array, g: Array, hint: Array | None
+        self, states: tuple[Any, ...], points: Array, g: Array, next_hint: Array | None
     ) -> tuple[Any, ...]:
         following = []
         for expert, state, point in zip(self.experts, states, points, strict=True):
             received = g
-            guess = hint
+            guess = next_hint
             knows_rows = expert.family is not None and expert.family == self.family
             if self.family is not None and not knows_rows:
                 received = self.family.gradient(g, point)
@@ -244,7 +244,7 @@ class BetterOfTwo(Pair[BetterState]):
             1, points[0].copy(), experts, 0, 1, np.zeros(2), self._price(points - points[0])
         )
 
-    def step(self, state: BetterState, g: Array, hint: Array | None = None) -> BetterState:
+    def step(self, state: BetterState, g: Array, next_hint: Array | None = None) -> BetterState:
         points = points_of(state.experts)
         hit = self.costs.value(g, points)
         above = hit - hit.min()
@@ -260,7 +260,7 @@ class BetterOfTwo(Pair[BetterState]):
             c = 1 - c
             since = state.t + 1
             changes += 1
-        experts = self._step_experts(state.experts, points, g, hint)
+        experts = self._step_experts(state.experts, points, g, next_hint)
         following = points_of(experts)
         moved = self._price(following - points)
         x = following[c].copy()

@@ -98,7 +98,7 @@ class FollowForecast(Learner[FollowState]):
         length = d if self.family is None else d + self.family.extras
         return FollowState(1, self.first_point(x), np.zeros(width), 0.0, np.zeros(length), 0)
 
-    def step(self, state: FollowState, g: Array, hint: Array | None = None) -> FollowState:
+    def step(self, state: FollowState, g: Array, next_hint: Array | None = None) -> FollowState:
         errors = state.errors
         weight = state.weight
         if state.has_hint:
@@ -106,11 +106,11 @@ class FollowForecast(Learner[FollowState]):
             errors = (1.0 - pace) * errors + pace * self._measure_error(g, state.hint)
             weight = (1.0 - pace) * weight + pace
         t = state.t + 1
-        if hint is None:
+        if next_hint is None:
             return FollowState(t, state.x, errors, weight, np.zeros_like(state.hint), 0)
-        forecast = self._correct(hint, errors / weight if weight > 0.0 else errors)
+        forecast = self._correct(next_hint, errors / weight if weight > 0.0 else errors)
         x = self.mover.move(state.x, forecast, self.mover.price)
-        return FollowState(t, x, errors, weight, np.array(hint), 1)
+        return FollowState(t, x, errors, weight, np.array(next_hint), 1)
 
     def _measure_error(self, row: Array, hint: Array) -> Array:
         """Return by how much a forecast was wrong; for demands the square of that, too."""

@@ -109,7 +109,7 @@ class Interpolation(Pair[InterpolationState]):
         )
 
     def step(
-        self, state: InterpolationState, g: Array, hint: Array | None = None
+        self, state: InterpolationState, g: Array, next_hint: Array | None = None
     ) -> InterpolationState:
         points = points_of(state.experts)
         hit = self.costs.value(g, points)
@@ -124,7 +124,7 @@ class Interpolation(Pair[InterpolationState]):
             w = min(1.0, max(0.0, w + self.delta / (2.0 * scale) * difference))
         paid = state.paid + hit - hit.min() + state.moved
         lost = state.lost + float(self.costs.value(g, state.x) - hit.min())
-        experts = self._step_experts(state.experts, points, g, hint)
+        experts = self._step_experts(state.experts, points, g, next_hint)
         following = points_of(experts)
         moved = self._price(following - points)
         x = (1.0 - w) * following[0] + w * following[1]

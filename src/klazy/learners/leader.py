@@ -266,7 +266,7 @@ class Leader(Learner[LeaderState]):
         state = expert.init(x)
         return state._replace(**{expert.shared: NOTHING}) if self._shares(expert) else state
 
-    def step(self, state: LeaderState, g: Array, hint: Array | None = None) -> LeaderState:
+    def step(self, state: LeaderState, g: Array, next_hint: Array | None = None) -> LeaderState:
         points = points_of(state.experts)
         c = state.leader
         since = state.since
@@ -288,7 +288,7 @@ class Leader(Learner[LeaderState]):
             starts = self._waits == state.season[codes.SEASON_SEEN]
             behind = np.where(starts, 0.0, behind)
             squares = np.where(starts, 0.0, squares)
-        experts = self._step_experts(state, points, g, hint)
+        experts = self._step_experts(state, points, g, next_hint)
         following = points_of(experts)
         moved = self._price(following - points, state.t + 1)
         state = state._replace(leader=c, since=since, behind=behind, squares=squares)
@@ -366,7 +366,7 @@ class Leader(Learner[LeaderState]):
         return state
 
     def _step_experts(
-        self, leader: LeaderState, points: Array, g: Array, hint: Array | None
+        self, leader: LeaderState, points: Array, g: Array, next_hint: Array | None
     ) -> tuple[Any, ...]:
         slopes = np.broadcast_to(self._slope(points, g), points.shape)
         following = list(leader.experts)
@@ -374,10 +374,10 @@ class Leader(Learner[LeaderState]):
         experts: tuple[Any, ...] = self.experts
         for i, (expert, state) in enumerate(zip(experts, leader.experts, strict=True)):
             row = g
-            guess = hint
+            guess = next_hint
             if expert.family is None or expert.family != self.family:
                 row = slopes[i]
-                guess = None if hint is None else self._slope(points[i], hint)
+                guess = None if next_hint is None else self._slope(points[i], next_hint)
             if self._shares(expert):
                 following[i], forecast = expert.look_ahead(state, getattr(leader, expert.shared))
                 if forecast is not None:

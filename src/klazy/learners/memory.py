@@ -336,12 +336,12 @@ class MemoryGD(Descent[MemoryState]):
         nothing = np.zeros(self.domain.dim)
         return MemoryState(1, x, nothing, nothing)
 
-    def step(self, state: MemoryState, g: Array, hint: Array | None = None) -> MemoryState:
+    def step(self, state: MemoryState, g: Array, next_hint: Array | None = None) -> MemoryState:
         t, x, n, h, energy = state
         sigma, energy = self.sigma.observe(t, energy, g - h)
         if sigma == math.inf:
             return state._replace(t=t + 1)
-        following = np.zeros_like(g) if hint is None else hint
+        following = np.zeros_like(g) if next_hint is None else next_hint
         y = x + (n - g + h - following) / sigma
         x = self.domain.nearest(y)
         raw = sigma * (y - x)

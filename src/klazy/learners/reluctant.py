@@ -274,9 +274,11 @@ class Reluctant(Learner[ReluctantState]):
         nothing = np.zeros(d if self.family is None else self.family.width(d))
         return ReluctantState(1, self.first_point(x), nothing, nothing)
 
-    def step(self, state: ReluctantState, g: Array, hint: Array | None = None) -> ReluctantState:
+    def step(
+        self, state: ReluctantState, g: Array, next_hint: Array | None = None
+    ) -> ReluctantState:
         after = self.observe(state, g)
-        forecast, price = self.forecast(after, hint)
+        forecast, price = self.forecast(after, next_hint)
         return after._replace(x=self.move(state.x, forecast, price))
 
     def observe(self, state: ReluctantState, g: Array) -> ReluctantState:
@@ -302,14 +304,16 @@ class Reluctant(Learner[ReluctantState]):
         n2 = n2 + self.pace * (n1 - n2)
         return ReluctantState(t + 1, x, m1, m2, n1, n2)
 
-    def forecast(self, state: ReluctantState, hint: Array | None = None) -> tuple[Array, float]:
+    def forecast(
+        self, state: ReluctantState, next_hint: Array | None = None
+    ) -> tuple[Array, float]:
         """Forecast a round.
 
         Parameters
         ----------
         state : ReluctantState
             The present state.
-        hint : array, optional
+        next_hint : array, optional
             Another forecast of the next round. Default: nothing.
 
         Returns
@@ -325,9 +329,9 @@ class Reluctant(Learner[ReluctantState]):
             rounds = self.horizon * state.n2
             price = self.price / state.n2
         own = state.m2 / state.n2
-        if hint is None:
+        if next_hint is None:
             return own, price
-        hinted = hint if self.family is None else self.family.moments(hint)
+        hinted = next_hint if self.family is None else self.family.moments(next_hint)
         return own + (hinted - own) / max(1.0, rounds), price
 
     def move(self, x: Array, forecast: Array, price: float | Array) -> Array:

@@ -201,13 +201,13 @@ class SAder(Learner[SAderState]):
             nothing,
         )
 
-    def step(self, state: SAderState, g: Array, hint: Array | None = None) -> SAderState:
+    def step(self, state: SAderState, g: Array, next_hint: Array | None = None) -> SAderState:
         t, x, experts, log_w, moved, losses, V = state
         points = points_of(experts)
         loss = (points - x) @ g + moved
         log_w, losses, V = self.reweigh(log_w, losses, V, points, loss, g)
         experts = tuple(
-            step_expert(expert, old, g, hint)
+            step_expert(expert, old, g, next_hint)
             for expert, old in zip(self.experts, experts, strict=True)
         )
         following = points_of(experts)
@@ -425,12 +425,12 @@ def check_hints(hints: Any, experts: tuple[Learner[Any], ...]) -> bool:
     return True
 
 
-def step_expert(expert: Learner[Any], state: Any, g: Array, hint: Array | None) -> Any:
+def step_expert(expert: Learner[Any], state: Any, g: Array, next_hint: Array | None) -> Any:
     """Return the state of an expert after a round; one that accepts no hints gets none."""
-    if hint is None or not expert.accepts_hints:
+    if next_hint is None or not expert.accepts_hints:
         return expert.step(state, g)
     step: Any = expert.step
-    return step(state, g, hint)
+    return step(state, g, next_hint)
 
 
 def check_expert_states(state: Any, hints: bool) -> None:

@@ -266,12 +266,12 @@ class MirrorMemory(Descent[MirrorState]):
         nothing = np.zeros(self.domain.dim)
         return MirrorState(1, x, self.geometry.to_dual(self.domain, x), nothing, nothing)
 
-    def step(self, state: MirrorState, g: Array, hint: Array | None = None) -> MirrorState:
+    def step(self, state: MirrorState, g: Array, next_hint: Array | None = None) -> MirrorState:
         t, _, z, n, h, energy = state
         sigma, energy = self.sigma.observe(t, energy, g - h)
         if sigma == math.inf:
             return state._replace(t=t + 1)
-        following = np.zeros_like(g) if hint is None else hint
+        following = np.zeros_like(g) if next_hint is None else next_hint
         v = z + (n - g + h - following) / sigma
         x, z, excess = self.geometry.project(self.domain, v)
         raw = sigma * excess

@@ -95,9 +95,9 @@ class Advice(Learner[AdviceState]):
             x = self.ask(1, self.domain.start, np.zeros(self.domain.dim))
         return AdviceState(1, x)
 
-    def step(self, state: AdviceState, g: Array, hint: Array | None = None) -> AdviceState:
+    def step(self, state: AdviceState, g: Array, next_hint: Array | None = None) -> AdviceState:
         t = state.t + 1
-        x = self.ask(t, state.x, g) if hint is None else self.domain.nearest(hint)
+        x = self.ask(t, state.x, g) if next_hint is None else self.domain.nearest(next_hint)
         return AdviceState(t, x)
 
     def ask(self, t: int, x: Array, g: Array) -> Array:
