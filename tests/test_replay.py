@@ -1327,6 +1327,35 @@ class TestTheProblemAsItIs:
         }
         assert re.search(remedies.get((stand, moved), ""), " ".join(said))
 
+    @pytest.mark.parametrize("delta", [None, 0.1], ids=["forecast", "advice"])
+    @pytest.mark.parametrize("lead", [0, 2, 5])
+    @pytest.mark.parametrize("stand", ["this", "next"])
+    def test_is_silent_once_the_remedy_for_misplaced_rows_was_taken(self, stand, lead, delta):
+        """A lead changes which row the next decision meets, and so what each remedy does."""
+        rows = np.cumsum(np.random.default_rng(lead).normal(size=(200, 2)), axis=0)
+        setup = make_setup(2, "box", "quadratic", lower=-99.0, upper=99.0, lead=lead)
+        own = 1 + lead if stand == "next" else 0
+        for place in range(-2, lead + 4):
+            source = Source(rows)
+            told = np.roll(rows, -place, axis=0)
+            source.forecasts = Forecasts(["a", "b"], told, stand == "next", delta)
+            said = list_misplaced(source, setup)
+            assert len(said) == (place != own)
+            if not said:
+                continue
+            moved = re.search(r"Move them (up|down) by (\d+) row", said[0])
+            other = re.search(r"rite forecast_for='(this|next)'", said[0])
+            if moved is not None:
+                by = int(moved[2]) if moved[1] == "down" else -int(moved[2])
+                remedied = Forecasts(
+                    ["a", "b"], np.roll(told, by, axis=0), stand == "next", delta
+                )
+            else:
+                assert other is not None
+                remedied = Forecasts(["a", "b"], told, other[1] == "next", delta)
+            source.forecasts = remedied
+            assert list_misplaced(source, setup) == []
+
     @pytest.mark.parametrize(("stand", "moved"), [("this", 1), ("next", -1), ("this", 0)])
     def test_has_advice_whose_rows_are_noticed_if_they_are_others(self, stand, moved):
         rows = np.cumsum(np.random.default_rng(moved + 9).normal(size=(200, 2)), axis=0)

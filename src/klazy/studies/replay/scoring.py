@@ -78,8 +78,8 @@ SEASONS = {"day": (DAY_SECONDS, "daily"), "week": (WEEK_SECONDS, "weekly")}
 # The share of rows that must come one season after another row, and the rows of a season for each row it may be late.
 ON_TIME_SHARE = 0.9
 ROWS_PER_DELAY = 200
-# Forecasts are compared with so many rows before their own and after it. They are misplaced if they fit another one better in
-# this share of the stretches, with at most this share of the error.
+# Forecasts are compared with so many rows before their own and after the one that the next decision meets. They are misplaced
+# if they fit another one better in this share of the stretches, with at most this share of the error.
 SHIFTS = 3
 BETTER_STRETCHES = 0.75
 BETTER_ERROR = 0.9
@@ -649,8 +649,9 @@ def list_misplaced(source: Source, setup: Setup) -> list[str]:
     """Say so if forecasts or decisions fit other rows clearly better than those that they are used for."""
     forecasts = source.forecasts
     assert forecasts is not None
-    own = 1 + setup.lag if forecasts.is_early else 0
-    places = list(range(-SHIFTS, own + SHIFTS + 1))
+    met = 1 + setup.lag
+    own = met if forecasts.is_early else 0
+    places = list(range(-SHIFTS, met + SHIFTS + 1))
     last = source.T - max(places)
     first = max(SHIFTS, last - TUNED_ROWS)
     told = forecasts.values[first:last]
@@ -667,7 +668,8 @@ def list_misplaced(source: Source, setup: Setup) -> list[str]:
     is_clear = (errors[best] < errors[at]).mean() >= BETTER_STRETCHES
     if not is_clear or total[best] >= BETTER_ERROR * total[at]:
         return []
-    return [describe_misplaced(places[best], own, float(total[best] / total[at]), forecasts)]
+    share = float(total[best] / total[at])
+    return [describe_misplaced(places[best], own, met, share, forecasts)]
 
 
 def _measure_errors(source: Source, setup: Setup, told: Array, starts: list[int]) -> Array:
@@ -692,14 +694,17 @@ def _measure_excess(source: Source, setup: Setup, told: Array, starts: list[int]
     return np.array(found)
 
 
-def describe_misplaced(place: int, own: int, share: float, forecasts: Forecasts) -> str:
-    """Write which row forecasts or decisions fit better than the one they are used for, and what to do."""
+def describe_misplaced(place: int, own: int, met: int, share: float, forecasts: Forecasts) -> str:
+    """Write which row forecasts or decisions fit better than the one they are used for, and what to do.
+
+    The decision after a row meets the one that is ``met`` rows later.
+    """
     is_early = forecasts.is_early
     flag = write_option("forecast_for", THIS_ROW if is_early else NEXT_ROW)
     rows = abs(place - own)
     way = "down" if place > own else "up"
     remedy = f"Move them {way} by {rows} row{'' if rows == 1 else 's'}"
-    if not is_early and place == 1:
+    if not is_early and place == met:
         remedy = f"Write {flag}"
     elif is_early and place == 0:
         remedy = f"If each is in its own row, write {flag}"
