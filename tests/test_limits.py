@@ -1,7 +1,9 @@
 """Limits by round: kept by every learner, charged as played, no effect where they are open; optima under the same limits."""
 
+import csv
 import itertools
 import json
+import signal
 from datetime import datetime, timedelta
 from typing import Any, cast
 
@@ -17,9 +19,12 @@ from cases import BANDITS, EVERY_LEARNER, MOVEMENTS, correlate, costs_of, gradie
 from command import call_klazy
 from klazy.base.checks import Array, InvalidInput
 from klazy.hindsight import offline_optimum
+from klazy.live.rows import name_limits
 from klazy.sets.limits import MANY_ROUNDS, LimitedSet
 from served import run_service
 from test_comparators import stated_cost, stated_movement
+from test_installed import install
+from test_live import Interrupted, feed
 from test_sets import constraints
 
 T = 12
@@ -696,3 +701,216 @@ def test_a_service_takes_the_limits_of_the_next_decision(tmp_path):
         with pytest.raises(ValueError, match="next_limits needs an agent with guards"):
             bare.observe(rows[0], next_limits=(None, 0.6))
     assert call_klazy("check", tmp_path / "decisions.db").status == 0
+
+
+# ---- live
+
+
+@pytest.fixture(scope="module")
+def limited(tmp_path_factory):
+    """An agent from a replay within limits, what the replay says it pays, and the rows after it with their limits."""
+    folder = tmp_path_factory.mktemp("limited")
+    frame = a_trace()
+    limits = outages(frame)
+    frame.write_csv(folder / "costs.csv")
+    limits.write_csv(folder / "limits.csv")
+    asked = call_klazy(
+        "replay", "costs.csv", "--limits", "limits.csv", "--move-cost", "0.3", "--contender", "GD",
+        "--emit", "agent.json", "--json", folder=folder,
+    )  # fmt: skip
+    assert asked.status == 0, asked.stderr
+    paid = next(each for each in json.loads(asked.stdout)["table"] if each["contender"] == "GD")
+    joined = frame.join(limits, on="time", how="left").sort("time")
+    return folder / "agent.json", (paid["hitting"], paid["switching"]), joined[60:]
+
+
+def move_up(rows):
+    """Give each row the limits of the next one."""
+    names = [name for name in rows.columns if name in name_limits(PLACES)]
+    return rows.with_columns(rows.select(names).shift(-1))
+
+
+def find_paid(store):
+    """Return what the agent in a store has paid."""
+    (found,) = json.loads(call_klazy("agents", store, "--json").stdout)
+    return found["hitting"], found["switching"]
+
+
+@pytest.mark.parametrize("stand", ["this", "next", "field"])
+def test_an_agent_from_a_replay_within_limits_pays_the_same_live(limited, stand, tmp_path):
+    """Limits come with their own rows, with the rows before them, or as a field of these; to the last digit it is the same."""
+    file, paid, rows = limited
+    store = tmp_path / "decisions.db"
+    options = ["--state", store, "--id", "time"]
+    if stand == "field":
+        sides = name_limits(PLACES)
+        lines = []
+        for row in move_up(rows).to_dicts():
+            given = {"lower": {}, "upper": {}}
+            for name in set(row) & set(sides):
+                side, place = sides[name]
+                given[side][place] = row.pop(name)
+            lines.append(json.dumps(row | {"next_limits": given}, default=str))
+        text = "\n".join(lines)
+    else:
+        text = (move_up(rows) if stand == "next" else rows).write_csv()
+        options += ["--limits-for", stand]
+    first = feed(text, file, *options)
+    assert (first.status, first.stderr.splitlines()[-1][:28]) == (
+        0,
+        "Rows taken: 60, refused: 0; ",
+    )
+    assert find_paid(store) == paid
+    assert call_klazy("check", store).status == 0
+    history = call_klazy("history", store, "agent", "--csv").stdout.splitlines()
+    made = list(csv.DictReader(history))
+    failed = move_up(rows)["eu_upper"].to_list()
+    assert [row["decision_eu"] for row, upper in zip(made, failed, strict=True) if upper == 0.0]
+    for row, upper in zip(made, failed, strict=True):
+        if upper == 0.0:
+            assert float(row["decision_eu"]) == 0.0
+            assert row["guards"] == "limits"
+
+
+def test_an_outage_moves_the_load_at_once_and_it_comes_back(tmp_path):
+    """The move there and the move back are charged; what the agent wants is as if there had been no outage."""
+    agent = tmp_path / "agent.json"
+    learner = kl.Fixed(kl.Simplex(2), start=[0.75, 0.25])
+    kl.Agent(
+        learner, costs=kl.Linear(), columns=["eu", "us"], movement=kl.TVMovement(10.0),
+        guards=kl.Guards(),
+    ).save(agent)  # fmt: skip
+    ended = feed("eu,us,eu_upper\n1,2,\n1,2,0\n1,2,0\n1,2,\n", agent, "--limits-for", "next")
+    assert ended.stdout == "eu,us\n0.75,0.25\n0.0,1.0\n0.0,1.0\n0.75,0.25\n"
+    assert "operating cost 6.5, switching cost 15." in ended.stderr
+
+
+def test_the_limits_of_a_row_may_come_before_the_rest_of_it(limited):
+    """A decision is printed once the limits of the row that it meets are known, and none at all are known, too."""
+    file, _, rows = limited
+    header, *lines = rows[:21].write_csv().splitlines()
+    announced = rows[:21].with_columns(pl.lit(None).alias(name) for name in PLACES)
+    options = (file, "--limits-for", "this")
+    whole = feed("\n".join([header, *lines]), *options).stdout.splitlines()
+    early = [header, lines[0]]
+    for t, alone in enumerate(announced.write_csv().splitlines()[2:], start=1):
+        early.append(alone)
+        # The signal comes while the command waits for more.
+        given = Interrupted("\n".join([*early, ""]), signal.SIGTERM)
+        printed = feed(given, *options)
+        assert (printed.status, printed.stdout.splitlines()) == (0, whole[: t + 1])
+        early.append(lines[t])
+
+
+SOURCE = """
+from klazy.sources import TimedRow
+
+class Regions:
+    def __init__(self, text, step):
+        self.step = step
+
+    def read(self, since):
+        cells = [{"eu": 1.0, "us": 2.0}, {"eu": 1.0, "us": 2.0, "eu_upper": 0.0}, {"eu": 1.0, "us": 2.0, "eu_upper": None}]
+        return [TimedRow(self.step * i, row) for i, row in enumerate(cells, 1) if self.step * i > (since or 0)]
+"""
+
+
+def test_a_source_may_have_limits_of_the_next_row_also_in_a_plant(tmp_path, monkeypatch):
+    install(
+        tmp_path / "packages", "regions", "regions = r_of_tests:Regions", group="klazy.sources"
+    )
+    (tmp_path / "packages" / "r_of_tests.py").write_text(SOURCE)
+    monkeypatch.syspath_prepend(tmp_path / "packages")
+    learner = kl.Fixed(kl.Simplex(2), start=[0.75, 0.25])
+    given = {"costs": kl.Linear(), "columns": ["eu", "us"], "guards": kl.Guards()}
+    kl.Agent(learner, **given).save(tmp_path / "agent.json")
+    call = ("live", "agent.json", "--source", "regions:", "--once", "--since", "1970-01-01")
+    asked = call_klazy(*call, "--limits-for", "next", folder=tmp_path)
+    assert asked.stderr.startswith("Rows taken: 3, refused: 0;")
+    assert [line.split(",")[1] for line in asked.stdout.splitlines()[1:]] == [
+        "0.75",
+        "0.0",
+        "0.75",
+    ]
+    late = call_klazy(*call, "--limits-for", "this", folder=tmp_path)
+    assert late.stderr == (
+        "A source has a row only when it is over, too late for limits of that row. Ask for limits of the next row, and add "
+        "--limits-for next.\n"
+    )
+    (tmp_path / "plant.toml").write_text(
+        """
+        [live]
+        state = "d.db"
+        limits-for = "next"
+        [agents.shares]
+        agent = "agent.json"
+        source = "regions:"
+        since = "1970-01-01"
+        """
+    )
+    plant = call_klazy("live", "plant.toml", "--once", folder=tmp_path)
+    made = [json.loads(line)["eu"] for line in plant.stdout.splitlines()]
+    assert (plant.status, made) == (0, [0.75, 0.0, 0.75])
+    kl.Agent(learner, costs=kl.Linear(), columns=["eu", "us"]).save(tmp_path / "agent.json")
+    checked = call_klazy("config", "check", "plant.toml", folder=tmp_path)
+    assert "--limits-for needs an agent with guards. Emit it with klazy replay" in checked.stderr
+
+
+LIMITED_HEADER = "time,eu,us,eu_upper\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "message"),
+    [
+        (LIMITED_HEADER, [], 'Leave one out with --ignore "eu_upper". If it limits the next decision, add --limits-for next.'),
+        ("time,eu,us\n", ["--limits-for", "next"], "--limits-for needs columns of limits such as eu_lower, got"),
+        (LIMITED_HEADER, ["--limits-for", "soon"], "--limits-for must be one of 'this', 'next', got 'soon'."),
+        (LIMITED_HEADER, ["--limits-for", "next", "--id", "eu_upper"], "--id eu_upper is a column of the agent."),
+        (LIMITED_HEADER + "0,1,2,x\n", ["--limits-for", "next"], "line 2: eu_upper must be a finite number, got 'x'."),
+        (LIMITED_HEADER + "0,1,2,-3\n", ["--limits-for", "next"], "line 2: No point is within the limits of round 2"),
+        ('{"eu": 1, "us": 2, "next_limits": 3}', [], "next_limits must be an object with lower and upper, got 3. Write"),
+        ('{"eu": 1, "us": 2, "next_limits": {"up": 3}}', [], 'must be an object with lower and upper, got {"up": 3}.'),
+        ('{"eu": 1, "us": 2, "next_limits": {"upper": {"eu": "x"}}}', [], "next_limits.upper.eu must be a finite number"),
+        ('{"eu": 1, "us": 2, "next_limits": {"upper": {"mars": 1}}}', [], "The limits have an unknown name 'mars'"),
+        (
+            '{"eu": 1, "us": 2, "next_limits": {}, "eu_upper": 0}',
+            ["--limits-for", "next"],
+            "A row has next_limits or columns of limits, not both.",
+        ),
+    ],
+)  # fmt: skip
+def test_limits_that_cannot_be_used_are_refused(text, options, message, tmp_path):
+    file = tmp_path / "agent.json"
+    given = {"costs": kl.Linear(), "columns": ["eu", "us"], "guards": kl.Guards()}
+    kl.Agent(kl.GD(kl.Box([0.0, 0.0], [9.0, 9.0]), 1.0), **given, engine="step").save(file)
+    ended = feed(text, file, *options)
+    assert ended.status in (1, 2)
+    assert message in ended.stderr
+    assert ended.stdout == ""
+
+
+def test_limits_need_guards_and_a_set_that_knows_them(tmp_path):
+    file = tmp_path / "agent.json"
+    ball = kl.GD(kl.L2Ball(2), 1.0)
+    for guards, message in (
+        (
+            None,
+            "--limits-for needs an agent with guards. Emit it with klazy replay --limits FILE, or",
+        ),
+        (
+            kl.Guards(),
+            "Limits by round are for a Box, Simplex, CappedSimplex, or a Product of these",
+        ),
+    ):
+        given = {"costs": kl.Linear(), "columns": ["eu", "us"], "guards": guards}
+        kl.Agent(ball, **given, engine="step").save(file)
+        assert message in feed(LIMITED_HEADER, file, "--limits-for", "next").stderr
+
+
+def test_a_row_that_is_dropped_says_that_its_limits_are_lost(tmp_path):
+    file = tmp_path / "agent.json"
+    given = {"costs": kl.Linear(), "columns": ["eu", "us"], "guards": kl.Guards(), "fill": "drop"}
+    kl.Agent(kl.GD(kl.Simplex(2), 1.0), **given, engine="step").save(file)
+    ended = feed(LIMITED_HEADER + "0,,2,0\n", file, "--limits-for", "next")
+    assert "line 2: dropped, since a cell is missing. Its limits are lost, too." in ended.stderr
+    assert ended.stdout.splitlines()[1] == "0,0.5,0.5"

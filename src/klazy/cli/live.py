@@ -2,6 +2,7 @@
 
 import csv
 import json
+import math
 import signal
 import sys
 import time
@@ -16,13 +17,14 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TextIO
 import typer
 
 from klazy.base.cells import SEPARATORS, TIMES, is_missing, name_index
-from klazy.base.checks import InvalidInput, one_of
+from klazy.base.checks import InvalidInput, number, one_of
 from klazy.cli import feeds, outlets
 from klazy.cli.configfile import Config
 from klazy.cli.terminal import explain_os_error, flag, option, say, take_options
 from klazy.live.agent import Agent
 from klazy.live.inspection import format_time
-from klazy.live.rows import NEXT_ROW, THIS_ROW
+from klazy.live.rows import LIMIT_SIDES, NEXT_ROW, THIS_ROW, NextLimits, name_limits
+from klazy.sets.limits import LimitedSet
 
 if TYPE_CHECKING:
     from klazy.sinks import Sink
@@ -31,6 +33,8 @@ if TYPE_CHECKING:
 
 # The name of the field with the time stamp of a row of a source, which is its id.
 TIME = "time"
+# The name of the field of a JSON row with the limits of the next decision.
+LIMITS = "next_limits"
 # The name of the field with an explanation.
 WHY = "why"
 # The length of a bad cell in an error message.
@@ -47,6 +51,15 @@ class Line(NamedTuple):
     place: str
     cells: dict[str, Any]
     fault: InvalidInput | None = None
+
+
+class RowParts(NamedTuple):
+    """The cells of a row by their use: the row for the agent, cells to pass on, its id, the limits of the next decision."""
+
+    row: dict[str, Any]
+    beside: dict[str, Any]
+    id: Any = None
+    limits: NextLimits | None = None
 
 
 class Ended(Exception):
@@ -88,6 +101,15 @@ def live(
             "as in the replay, else next",
         ),
     ] = None,
+    limits_for: Annotated[
+        str | None,
+        option(
+            "Rows have limits in columns such as eu_lower and eu_upper, where an empty cell is no limit. They are for next, "
+            "the row that the decision after them meets; or for this, their own row: then a decision waits for that row, "
+            "whose other cells may still be empty.",
+            "rows have no limits",
+        ),
+    ] = None,
     once: Annotated[
         bool, flag("--once", "Take the rows that a source has by now, and stop.")
     ] = False,
@@ -103,6 +125,9 @@ def live(
     With --prometheus it asks every --step instead, from the last round on, and takes each time stamp once. While Prometheus is
     away the decision stands. A new agent begins after the last row of its replay, or at --since.
 
+    Limits of one decision, for an outage or a quota, are columns that --limits-for announces. JSON lines may have the field
+    next_limits instead: {"upper": {"eu": 0}}.
+
     Decisions also go to sinks. One that fails never holds up a round, and is tried again with the newest decision.
 
     A TOML file in the place of the agent has a table [agents.NAME] for each agent, with these options; [live] has those that
@@ -113,6 +138,7 @@ def live(
       klazy live agent.json < today.csv
       tail -f rows.csv | klazy live agent.json --state decisions.db --id time
       echo '{"eu": 3.1, "us": 2.9}' | klazy live agent.json --explain
+      klazy live agent.json --limits-for next < costs_and_limits.csv
       klazy live agent.json --state decisions.db --prometheus http://localhost:9090 --query 'sum(rate(http_requests_total[1m]))'
       klazy live agent.json --state decisions.db --metrics :9464 --haproxy /run/haproxy.sock --backend web < rows.csv
     """  # fmt: skip
@@ -184,7 +210,7 @@ class Unit:
             out,
             prefix,
         )
-        loop = RowLoop(agent, id, *options, given["forecast_for"])
+        loop = RowLoop(agent, id, *options, given["forecast_for"], given["limits_for"])
         try:
             if self.feed is None:
                 loop.work(sys.stdin, given["as_json"], given["first"], wait)
@@ -203,8 +229,9 @@ class Unit:
 def open_unit(given: Mapping[str, Any]) -> Unit:
     """Open what the options of the command name, but for the store."""
     loaded = load_agent(given["agent"])
+    check_limits_for(loaded, given["limits_for"])
     step = (loaded.origin or {}).get("step") or feeds.STEP_SECONDS
-    feed = feeds.open_feed(given, step, list_row_columns(loaded))
+    feed = feeds.open_feed(given, step, list_row_columns(loaded, given["limits_for"]))
     return Unit(
         given, given["name"] or given["agent"].stem, loaded, feed, outlets.open_sinks(given)
     )
@@ -221,9 +248,31 @@ def load_agent(file: Path) -> Agent:
     return agent
 
 
-def list_row_columns(agent: Agent) -> list[str]:
-    """List the columns that a row of an agent may have, those of forecasts last."""
-    return [*(agent.columns or ()), *(agent.forecast or ())]
+def check_limits_for(agent: Agent, limits_for: str | None) -> None:
+    """Reject limits that this agent can never take."""
+    if limits_for is None:
+        return
+    one_of(limits_for, "--limits-for", (THIS_ROW, NEXT_ROW))
+    if agent.guards is None:
+        raise InvalidInput(
+            "--limits-for needs an agent with guards. Emit it with klazy replay --limits FILE, or build it with "
+            "guards=Guards()."
+        )
+    LimitedSet.check((None, None), agent.learner.domain, 1)
+
+
+def list_row_columns(agent: Agent, limits_for: str | None = None) -> list[str]:
+    """List the columns that a row of an agent may have: its own, those of forecasts, and those of limits, if it has some."""
+    return [*(agent.columns or ()), *(agent.forecast or ()), *list_limits(agent, limits_for)]
+
+
+def list_limits(agent: Agent, limits_for: str | None) -> dict[str, tuple[str, str]]:
+    """Return the side and the coordinate of each column with limits; nothing if rows have none."""
+    if limits_for is None:
+        return {}
+    own = {*(agent.columns or ()), *(agent.forecast or ())}
+    found = name_limits(list(agent.decision))
+    return {name: limit for name, limit in found.items() if name not in own}
 
 
 @dataclass
@@ -238,26 +287,32 @@ class RowLoop:
     out: outlets.Outlets
     prefix: str = ""
     forecast_for: str | None = None
+    limits_for: str | None = None
     taken: int = 0
     dropped: int = 0
     refused: int = 0
 
     def __post_init__(self) -> None:
         self.columns = frozenset(list_row_columns(self.agent))
+        self.limits = list_limits(self.agent, self.limits_for)
         origin = self.agent.origin or {}
         is_own = one_of(
             self.forecast_for or origin.get("forecast_for", NEXT_ROW),
             "--forecast-for",
             (THIS_ROW, NEXT_ROW),
         )
-        # Whether a decision waits for the row that it meets, because the forecast is there.
-        self.waits_for_forecasts = self.agent.forecast is not None and is_own == THIS_ROW
+        # The cells of the row that a decision meets for which it waits, because what it has to know is there.
+        self.awaited: list[str] = []
+        if self.agent.forecast is not None and is_own == THIS_ROW:
+            self.awaited += self.agent.forecast
+        if self.limits_for == THIS_ROW:
+            self.awaited += self.limits
         self.time = origin.get("time")
         self.last_id = self.agent.last_id or ""
         self.out.give(self.agent, self.last_id)
         # Columns of a source that the agent does not have, and that were reported.
         self.reported: set[str] = set()
-        if self.id in self.columns:
+        if self.id in self.columns or self.id in self.limits:
             raise InvalidInput(
                 f"--id {self.id} is a column of the agent. Choose another column for ids."
             )
@@ -279,13 +334,16 @@ class RowLoop:
             if text:
                 self._check_header(names)
             beside = {name: None for name in names if self._is_beside(name)}
-            fills_blank = self.agent.fill is not None and self.columns.issuperset(names)
-            lines = _read_csv(number, names, delimiter, source, self.columns, fills_blank)
+            known = self.columns | self.limits.keys()
+            fills_blank = self.agent.fill is not None and known.issuperset(names)
+            lines = _read_csv(
+                number, names, delimiter, source, known.intersection(names), fills_blank
+            )
         write = _write_json if is_json or as_json else _CsvWriter()
         if first:
             write(self._describe(beside))
-        if self.waits_for_forecasts:
-            lines = self._move_forecasts(lines)
+        if self.awaited:
+            lines = self._move_awaited(lines)
         while (line := wait(lambda: next(lines, None))) is not None:
             self._take(line, write)
             self.out.give(self.agent, self.last_id)
@@ -303,10 +361,13 @@ class RowLoop:
         """Ask a source for row after row, and answer them."""
         from klazy.sources import follow
 
-        if self.waits_for_forecasts:
+        if self.awaited:
+            is_limit = self.awaited[-1] in self.limits
+            what = "limits" if is_limit else "forecasts"
+            option = "--limits-for" if is_limit else "--forecast-for"
             raise InvalidInput(
-                "A source has a row only when it is over, too late for a forecast of that row. Ask for forecasts of the next "
-                "row, and add --forecast-for next."
+                f"A source has a row only when it is over, too late for {what} of that row. Ask for {what} of the next row, "
+                f"and add {option} next."
             )
         if first:
             write(self._describe({TIME: None}))
@@ -322,19 +383,19 @@ class RowLoop:
                 self.out.give(self.agent, self.last_id, is_away=note.is_away)
         self.out.give(self.agent, self.last_id)
 
-    def _move_forecasts(self, lines: Iterator[Line]) -> Iterator[Line]:
-        """Move each forecast to the row after which it is used: the decision made then meets the row that it stood in.
+    def _move_awaited(self, lines: Iterator[Line]) -> Iterator[Line]:
+        """Move forecasts and limits to the row after which they are used: the decision made then meets the row they stood in.
 
-        A row waits for it. Where only the forecast of a row is known yet, its line comes again once the row is complete.
+        A row waits for them. Where only these cells of a row are known yet, its line comes again once the row is complete.
         """
-        names = self.agent.forecast or ()
+        names = self.awaited
         held: deque[Line] = deque()
         told: deque[dict[str, Any]] = deque()
-        # Forecasts of the first rows were for decisions that have been made.
+        # Those of the first rows were for decisions that have been made.
         skipped = 1 + self.agent.lead + self.agent.delay
         early = 0
         for line in lines:
-            forecast = {name: line.cells.get(name) for name in names}
+            awaited = {name: line.cells.get(name) for name in names}
             is_early = self._is_early(line)
             if not is_early and not self._ends_round(line):
                 yield line
@@ -342,7 +403,7 @@ class RowLoop:
             if not is_early:
                 held.append(line)
             if is_early or not early:
-                told.append(forecast)
+                told.append(awaited)
             early += 1 if is_early else -min(early, 1)
             if skipped and told:
                 told.popleft()
@@ -354,18 +415,19 @@ class RowLoop:
             yield line._replace(cells=line.cells | dict.fromkeys(names))
 
     def _is_early(self, line: Line) -> bool:
-        """Return True for a line that has only the forecast of a row that is to come."""
+        """Return True for a line that has only what is awaited of a row that is to come. No limit at all is a limit, too."""
         has_row = any(not is_missing(line.cells.get(name)) for name in self.agent.columns or ())
-        has_forecast = any(
-            not is_missing(line.cells.get(name)) for name in self.agent.forecast or ()
+        is_told = self.limits_for == THIS_ROW or any(
+            not is_missing(line.cells.get(name)) for name in self.awaited
         )
-        return has_forecast and not has_row and self.agent.fill is None
+        is_whole = line.fault is None
+        return is_whole and is_told and not has_row and self.agent.fill is None
 
     def _ends_round(self, line: Line) -> bool:
         if line.fault is not None:
             return False
         try:
-            return self.agent.check_row(self._split(line.cells)[0])
+            return self.agent.check_row(self._split(line.cells).row)
         except InvalidInput:
             return False
 
@@ -375,20 +437,21 @@ class RowLoop:
     def _name_row(self, row: "TimedRow") -> Line:
         """Return a row of a source by the columns of the agent; a label may have values that it does not know."""
         stamp = format_time(row.time, "auto") or ""
-        unknown = row.cells.keys() - self.columns - self.reported
+        known = list_row_columns(self.agent, self.limits_for)
+        unknown = row.cells.keys() - set(known) - self.reported
         if unknown:
             self.reported |= unknown
             names = ", ".join(sorted(unknown))
             self._report(f"{stamp}: the agent has no columns {names}; they are left out.")
-        cells = {name: row.cells.get(name) for name in list_row_columns(self.agent)}
+        cells = {name: row.cells.get(name) for name in known}
         return Line(stamp, {TIME: stamp, **cells})
 
     def _take(self, line: Line, write: Callable[[dict[str, Any]], None]) -> None:
         try:
             if line.fault is not None:
                 raise line.fault
-            row, beside, id = self._split(line.cells)
-            ends_round = self.agent.check_row(row, id=id)
+            row, beside, id, limits = self._split(line.cells)
+            ends_round = self.agent.check_row(row, id=id, next_limits=limits)
         except InvalidInput as wrong:
             if self.strict:
                 raise InvalidInput(f"{line.place}: {wrong}") from None
@@ -396,13 +459,14 @@ class RowLoop:
             self.out.refuse()
             self._report(f"{line.place}: {wrong}")
             return
-        made = self.agent.observe(row, id=id, retry=True)
+        made = self.agent.observe(row, id=id, retry=True, next_limits=limits)
         self.last_id = str(id or "")
         if ends_round:
             self.taken += 1
         else:
             self.dropped += 1
-            self._report(f"{line.place}: dropped, since a cell is missing.")
+            lost = "" if limits is None else " Its limits are lost, too."
+            self._report(f"{line.place}: dropped, since a cell is missing.{lost}")
         write(self._describe(beside, made))
 
     def _describe(self, beside: dict[str, Any], made: Any = None) -> dict[str, Any]:
@@ -412,21 +476,35 @@ class RowLoop:
             found[WHY] = " ".join(self.agent.explain().words)
         return found
 
-    def _split(self, cells: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any], Any]:
-        """Split cells into the row for the agent, the cells to pass on, and the id."""
-        row = {}
-        beside = {}
+    def _split(self, cells: dict[str, Any]) -> RowParts:
+        """Split cells by their use."""
+        row: dict[str, Any] = {}
+        beside: dict[str, Any] = {}
+        limited: dict[str, dict[str, float]] = {}
+        limits = None
         for name, cell in cells.items():
             if self._is_beside(name):
                 beside[name] = cell
-            elif name not in self.ignored:
+            elif name in self.ignored:
+                continue
+            elif name in self.limits:
+                if not is_missing(cell):
+                    side, of = self.limits[name]
+                    limited.setdefault(side, {})[of] = _read_limit(cell, name)
+            elif name == LIMITS and name not in self.columns:
+                limits = _read_limits(cell)
+            else:
                 row[name] = cell
+        if limited:
+            if limits is not None:
+                raise InvalidInput(f"A row has {LIMITS} or columns of limits, not both.")
+            limits = limited.get("lower"), limited.get("upper")
         if self.id is None:
-            return row, beside, None
+            return RowParts(row, beside, None, limits)
         given = cells.get(self.id)
         if given in (None, ""):
             raise InvalidInput(f"Column {self.id} must have an id, got {given!r}.")
-        return row, beside, given
+        return RowParts(row, beside, given, limits)
 
     def _is_beside(self, name: str) -> bool:
         if name in self.columns or name in self.ignored:
@@ -445,12 +523,17 @@ class RowLoop:
             raise InvalidInput(
                 f"The rows must have the columns {columns}, but {missing} are missing."
             )
-        known = self.columns | self.ignored
+        known = self.columns | self.ignored | self.limits.keys()
         unknown = [name for name in names if name not in known and not self._is_beside(name)]
         if unknown:
-            option = f"--ignore {json.dumps(unknown[0])}"
+            remedy = f"Leave one out with --ignore {json.dumps(unknown[0])}."
+            if unknown[0] in list_limits(self.agent, NEXT_ROW):
+                remedy += " If it limits the next decision, add --limits-for next."
+            raise InvalidInput(f"The agent has no columns {unknown}, only {columns}. {remedy}")
+        if self.limits and not self.limits.keys() & set(names):
+            first = next(iter(self.limits))
             raise InvalidInput(
-                f"The agent has no columns {unknown}, only {columns}. Leave one out with {option}."
+                f"--limits-for needs columns of limits such as {first}, got {names}. Add one, or leave it out."
             )
 
     def sum_up(self) -> None:
@@ -568,6 +651,35 @@ def _read_csv(
                 f"The row must have {len(names)} cells, as the header has, got {len(cells)}."
             )
             yield Line(at, {}, InvalidInput(message))
+
+
+def _read_limit(cell: Any, name: str) -> float:
+    """Return a cell of a column of limits as a number, which may be infinite."""
+    if isinstance(cell, float) and math.isinf(cell):
+        return cell
+    return number(cell, name)
+
+
+def _read_limits(found: Any) -> NextLimits | None:
+    """Return the limits in the field of a JSON row."""
+    if found is None:
+        return None
+    if not isinstance(found, dict) or found.keys() - LIMIT_SIDES.keys():
+        raise InvalidInput(
+            f'{LIMITS} must be an object with lower and upper, got {json.dumps(found)}. Write {{"upper": {{"eu": 0}}}}.'
+        )
+    lower, upper = (_read_side(found.get(side), f"{LIMITS}.{side}") for side in LIMIT_SIDES)
+    return lower, upper
+
+
+def _read_side(side: Any, place: str) -> Any:
+    """Return one side of the limits of a JSON row; null is no limit."""
+    if not isinstance(side, dict):
+        return side
+    return {
+        name: None if is_missing(cell) else _read_limit(cell, f"{place}.{name}")
+        for name, cell in side.items()
+    }
 
 
 def _read_cell(cell: str, delimiter: str) -> float | str:

@@ -699,7 +699,9 @@ class Agent(InStore, Controls):
         """
         self._end(partial(AgentState.record_given_up, round=round), id)
 
-    def check_row(self, row: Any, *, id: str | int | None = None) -> bool:
+    def check_row(
+        self, row: Any, *, id: str | int | None = None, next_limits: NextLimits | None = None
+    ) -> bool:
         """Check a row as :meth:`observe` would; nothing changes.
 
         Parameters
@@ -707,6 +709,8 @@ class Agent(InStore, Controls):
         row : dict, pandas.Series, one-row frame or array_like
             As in :meth:`observe`.
         id : str or int, optional
+            As in :meth:`observe`.
+        next_limits : tuple, optional
             As in :meth:`observe`.
 
         Returns
@@ -722,7 +726,7 @@ class Agent(InStore, Controls):
         text = "" if id is None else check_id(id)
         with self._lock:
             try:
-                self._now.record_row(row, id=text)
+                self._now.record_row(row, id=text, limits=next_limits)
             except Dropped:
                 return False
             return True

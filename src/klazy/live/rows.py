@@ -25,7 +25,7 @@ from klazy.learners import Delayed, Learner
 from klazy.movement import Movement, as_movement
 
 FILLS = ("forward", "zero", "drop")
-# The row that the forecast in a row is for: its own, or the one that the decision after it meets.
+# The row that forecasts or limits in a row are for: its own, or the one that the decision after it meets.
 THIS_ROW = "this"
 NEXT_ROW = "next"
 # What :meth:`RowSpec.build` takes.
@@ -33,6 +33,8 @@ GIVEN = ("costs", "columns", "movement", "origin", "fill", "per", "lead", "delay
 # What an agent that is opened again must have in common with its arguments; an origin is only a note.
 COMPARED = tuple(name for name in GIVEN if name != "origin")
 _NAMES_SHOWN = 5
+# The ends of the names of columns with limits, and what stands for no limit.
+LIMIT_SIDES = {"lower": -np.inf, "upper": np.inf}
 # One side of the limits of a decision, and both: lower, upper.
 LimitSide = ArrayLike | Sequence[float | None] | Mapping[str, float | None] | None
 NextLimits = tuple[LimitSide, LimitSide]
@@ -287,6 +289,15 @@ class RowSpec:
         if self.names is None:
             return x
         return dict(zip(self.names, x.tolist(), strict=True))
+
+
+def name_limits(columns: Sequence[str]) -> dict[str, tuple[str, str]]:
+    """Return the side and the column of each name that a column of limits may have.
+
+    >>> name_limits(["eu"])
+    {'eu_lower': ('lower', 'eu'), 'eu_upper': ('upper', 'eu')}
+    """
+    return {f"{column}_{side}": (side, column) for side in LIMIT_SIDES for column in columns}
 
 
 def check_learner(learner: Any) -> None:

@@ -18,7 +18,7 @@ from klazy.base.cells import INDEX, MISSING, SEPARATORS, TIMES, is_missing, name
 from klazy.base.checks import LARGEST, Array, InvalidInput, one_of, real_array
 from klazy.base.install import make_missing
 from klazy.base.options import write_option
-from klazy.live.rows import FILLS, NEXT_ROW, THIS_ROW
+from klazy.live.rows import FILLS, LIMIT_SIDES, NEXT_ROW, THIS_ROW, name_limits
 
 # Reads the rows from one to before another.
 Read = Callable[[int, int], Array]
@@ -37,8 +37,6 @@ STAMP_KINDS = ("numbers", "dates without a zone", "dates with a zone")
 NUMERIC, NAIVE, ZONED = range(3)
 DATE_FORMATS = ("%Y-%m-%d", "%Y-%m-%d %H:%M:%S%.f", "%Y-%m-%d %H:%M")
 ZONE = r"(:\d\d(?:\.\d+)?) ?(Z|[+-]\d\d(?::?\d\d)?)$"
-# The ends of the names of columns with limits, and what stands for no limit.
-LIMIT_SIDES = {"lower": -np.inf, "upper": np.inf}
 # Lengths of time in seconds.
 HOUR_SECONDS = 3_600.0
 DAY_SECONDS = 24.0 * HOUR_SECONDS
@@ -679,11 +677,7 @@ def open_limits(source: Source, limits: Any, time: str | None) -> tuple[Array, A
     is no limit.
     """
     own = Source(limits, time, has_gaps=True)
-    known = {
-        f"{column}_{side}": (side, i)
-        for side in LIMIT_SIDES
-        for i, column in enumerate(source.columns)
-    }
+    known = name_limits(source.columns)
     unknown = [name for name in own.columns if name not in known]
     if unknown:
         flag = write_option("limits")
@@ -694,7 +688,8 @@ def open_limits(source: Source, limits: Any, time: str | None) -> tuple[Array, A
     values = _align(own.read_all(), own, source, "limits")
     found = {side: np.full((source.T, source.dim), none) for side, none in LIMIT_SIDES.items()}
     for name, column in zip(own.columns, values.T, strict=True):
-        side, i = known[name]
+        side, limited = known[name]
+        i = source.columns.index(limited)
         found[side][:, i] = np.where(np.isnan(column), LIMIT_SIDES[side], column)
     return found["lower"], found["upper"]
 
