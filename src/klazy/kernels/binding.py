@@ -252,6 +252,15 @@ class _KernelLibrary(_OwnLibrary):
                 )
         super()._finalize_final_module()
 
+    def _get_module_for_linking(self) -> Any:
+        """Return a module with the kernel's names and no more: it is stored next to the machine code, and never linked."""
+        names = [
+            each.name for each in self.get_defined_functions() if each.linkage.name == "external"
+        ]
+        return binding.parse_assembly(
+            "\n".join(f'define void @"{each}"() {{ ret void }}' for each in names)
+        )
+
 
 class _PartCompiler(Compiler):
     """Numba's compiler with a library of its own."""
@@ -561,7 +570,8 @@ class _KernelCache(caching.NullCache):
         except RuntimeError as error:
             _warn_unkept(str(error))
             return
-        content = caching.dumps(data._reduce())
+        # Numba would add the sources with the type of every name, as text.
+        content = caching.dumps(data._replace(type_annotation="")._reduce())
         try:
             _replace_file(path, _add_checksum(content))
         except OSError as error:
