@@ -1,7 +1,7 @@
 # make demo: a replay of real load, as build/demo/report.html.
 # make test: everything that must hold, in an environment made from nothing.  make docs: the site, as build/site/index.html.
 # make reproduce: the paper, as reproduction/report.html.
-# make dist: the files of a release, tried.  make sbom: what they need.
+# make dist: the files of a release, tried.  make kernels: after it, the pack of kernels.  make sbom: what a release needs.
 # make bench: the speed table.  make ensembles, make reproduction-page, make studies, make arena-page, make leaderboard: the
 # tables of docs/ensembles.md, docs/reproduction.md, docs/sweeps.md, docs/arena.md and docs/leaderboard.md.  make picture: the
 # README's.  make connect: that of docs/howto/prometheus.md, and the table of docs/howto/kubernetes.md.
@@ -25,7 +25,7 @@ export PYTHONDONTWRITEBYTECODE :=
 	$(BIN)/uv pip install --quiet --python $(BIN)/python --editable '.[cli]'
 	touch $@
 
-.PHONY: demo picture connect test lint types layers browser database systems tests uncompiled docs torture reproduce reproduction-page bench ensembles studies arena-page leaderboard clean dist sbom constraints
+.PHONY: demo picture connect test lint types layers browser database systems tests uncompiled docs torture reproduce reproduction-page bench ensembles studies arena-page leaderboard clean dist kernels sbom constraints
 
 demo: $(if $(wildcard .venv/ready),.venv/ready,.venv/demo)
 	@mkdir -p build/demo
@@ -116,6 +116,19 @@ dist: .venv/release
 	    $(BIN)/uv pip install --quiet --python build/empty "$$(ls $(CURDIR)/dist/*.whl)[$$extras]" && \
 	    build/empty/bin/python scripts/try_install.py || exit 1; \
 	  done || exit 1; \
+	done
+
+# The pack of kernels that are compiled ahead, a wheel for each Python named, tried next to the wheel of `make dist`. It takes
+# about ten minutes of a processor for each Python; the processor must have AVX-512.
+kernels: .venv/release
+	rm -rf build/pack
+	for python in $(PYTHONS); do \
+	  $(BIN)/uv venv --quiet --clear --python $$python build/empty && \
+	  $(BIN)/uv pip install --quiet --python build/empty "$$(ls $(CURDIR)/dist/klazy-*.whl)[cli]" && \
+	  build/empty/bin/python scripts/kernels.py --out build/pack && \
+	  $(BIN)/uv pip install --quiet --python build/empty --no-deps build/pack/*.whl && \
+	  build/empty/bin/python scripts/try_install.py && \
+	  mv build/pack/*.whl dist/ || exit 1; \
 	done
 
 # What the wheel needs, as versions and licences (build/sbom.json), and whether any of it has a known vulnerability.

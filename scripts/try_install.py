@@ -139,7 +139,10 @@ def main() -> None:
         print("warm:", len(warmed["warmed"]), "kinds,", warmed["kernels"], "kernels")
         found = json.loads(call(*klazy, "doctor", "--json"))
         assert found["cache"]["kernels"] >= warmed["kernels"] > 0
-        print("doctor:", found["versions"])
+        # The pack, where it is installed, has all that was warmed.
+        is_new = any(each["new_kernels"] for each in warmed["warmed"])
+        assert is_new == (found["pack"] is None)
+        print("doctor:", found["versions"], "pack:", found["pack"])
         print("agent:", call(*python, "-c", AGENT).strip())
         for name, script in EXTRAS.items():
             if found["extras"][name]["missing"]:

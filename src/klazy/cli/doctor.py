@@ -75,6 +75,7 @@ def examine() -> dict[str, Any]:
         "gpus": _list_gpus(),
         "extras": extras,
         "cache": cache,
+        "pack": _examine_pack(),
         "problems": problems,
     }
 
@@ -169,6 +170,21 @@ def _examine_cache() -> dict[str, Any]:
     return found
 
 
+def _examine_pack() -> dict[str, Any] | None:
+    """Return which kernels of the wheel klazy-kernels are used, or why none are; None if it is not installed."""
+    try:
+        from klazy.kernels import binding
+    except ImportError:
+        return None
+    pack = binding.find_pack()
+    if pack is None:
+        return None
+    found = pack._asdict() | {"folder": str(pack.folder), "kernels": 0}
+    if pack.level is not None:
+        found["kernels"] = len(list((pack.folder / pack.level).glob("*.nbc")))
+    return found
+
+
 def _print(found: dict[str, Any]) -> None:
     packages = dict(found["versions"])
     say(f"klazy {packages.pop('klazy')}, from {found['origin']}")
@@ -193,6 +209,12 @@ def _print(found: dict[str, Any]) -> None:
         say(
             f"{cache['kernels']} kept, {size}; {cache['current']} of them are of this version of klazy."
         )
+    pack = found["pack"]
+    if pack is not None:
+        used = f"{pack['kernels']} for {pack['level']}"
+        if pack["obstacle"] is not None:
+            used = f"not used: {pack['obstacle']}"
+        say(f"Kernels compiled ahead: {pack['folder']}, {used}.")
     print()
     for problem in found["problems"]:
         say(f"Wrong: {problem}.")

@@ -9,6 +9,7 @@ outlives the checkout it came from.
 
 import errno
 import gc
+import json
 import os
 import pickle
 import stat
@@ -20,6 +21,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from dis import get_instructions
 from functools import cache, partial, wraps
 from hashlib import sha256
+from importlib.util import find_spec
 from inspect import signature as signature_of
 from itertools import count
 from operator import add, gt, lt
@@ -47,6 +49,7 @@ from klazy.base.progress import show_progress
 from klazy.kernels import lane as words_of_float
 from klazy.kernels import slots
 from klazy.kernels.codes import constant_dim
+from klazy.kernels.target import list_levels, make_context
 
 _FINGERPRINT = crc32(
     b"".join(path.read_bytes() for path in sorted(Path(__file__).parent.glob("*.py")))
@@ -269,6 +272,7 @@ class _PartCompiler(Compiler):
     numbers = count()
 
     def __init__(self, typingctx, targetctx, library, *about) -> None:
+        targetctx = kernel_context()
         library = self.kind(targetctx.codegen(), f"klazy_{next(self.numbers)}")
         super().__init__(typingctx, targetctx, library, *about)
 
@@ -491,7 +495,7 @@ def _load_without_blas() -> None:
 
 def describe_target() -> dict[str, str]:
     """Describe what compiled code depends on, besides our sources: Numba's version, and the CPU it compiles for."""
-    _, name, features = cpu_target.target_context.codegen().magic_tuple()
+    _, name, features = kernel_context().codegen().magic_tuple()
     present = [feature[1:] for feature in features.split(",") if feature.startswith("+")]
     return {"numba": numba_version, "cpu": " ".join([name, *present])}
 
@@ -537,7 +541,7 @@ def _require_trust(about: os.stat_result, path: Path) -> None:
 
 
 class _KernelCache(caching.NullCache):
-    """Where Numba looks for a kernel before it compiles it, and leaves it afterwards.
+    """Where Numba looks for a kernel before it compiles it, also in the pack, and leaves it afterwards.
 
     Each kernel has one file for each kind of processor. The file begins with a digest of the rest, so a damaged one is noticed,
     compiled anew and replaced. Where nothing can be written, or others can write, a kernel lives as long as its process.
@@ -550,23 +554,18 @@ class _KernelCache(caching.NullCache):
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         """Return the kernel, or None if it is missing, not readable, or damaged: then say that it is compiled."""
         _name_runtime()
-        try:
-            content = _verify_checksum(
-                _read_trusted(self._find_path(sig, target_context.codegen()))
-            )
-        except (OSError, RuntimeError):  # pathlib raises it where there is no home
-            content = None
+        content = _read_kernel(self._name_file(sig))
         if content is None:
             self._announce()
             _load_without_blas()
             target_context.refresh()
             return None
-        return CompileResult._rebuild(target_context, *pickle.loads(content))
+        return CompileResult._rebuild(kernel_context(), *pickle.loads(content))
 
     def save_overload(self, sig: Any, data: Any) -> None:
         """Store a kernel for later processes; warn if that fails."""
         try:
-            path = self._find_path(sig, data.codegen)
+            path = cache_folder() / self._name_file(sig)
         except RuntimeError as error:
             _warn_unkept(str(error))
             return
@@ -579,11 +578,28 @@ class _KernelCache(caching.NullCache):
         else:
             _forget_older(path.parent, self._name)
 
-    def _find_path(self, sig: Any, codegen: Any) -> Path:
-        """Return the file of this kernel for this processor, this Python and this Numba."""
-        kind = repr((sig, codegen.magic_tuple(), sys.implementation.cache_tag, numba_version))
+    def _name_file(self, sig: Any) -> str:
+        """Name the file of this kernel for this processor, this Python and this Numba."""
+        target = kernel_context().codegen().magic_tuple()
+        kind = repr((sig, target, sys.implementation.cache_tag, numba_version))
         digest = sha256(kind.encode()).hexdigest()[:16]
-        return cache_folder() / f"kernel.{self._name}_{_FINGERPRINT:08x}-{digest}.nbc"
+        return f"kernel.{self._name}_{_FINGERPRINT:08x}-{digest}.nbc"
+
+
+def _read_kernel(name: str) -> bytes | None:
+    """Return what a kernel's file has, from the user's folder or else from the pack; None if neither has a sound one."""
+    folders = []
+    with suppress(RuntimeError):  # pathlib raises it where there is no home
+        folders.append(cache_folder())
+    pack = find_pack()
+    if pack is not None and pack.level is not None:
+        folders.append(pack.folder / pack.level)
+    for folder in folders:
+        with suppress(OSError):
+            content = _verify_checksum(_read_trusted(folder / name))
+            if content is not None:
+                return content
+    return None
 
 
 def _add_checksum(content: bytes) -> bytes:
@@ -658,6 +674,65 @@ def _forget_older(folder: Path, name: str) -> None:
         with suppress(OSError):  # another process removed it, or it is another user's
             if not is_ours and time.time() - file.stat().st_mtime > _STALE:
                 file.unlink()
+
+
+# ---- kernels that were compiled elsewhere
+
+PACK = "klazy_kernels"  # the package of them; scripts/kernels.py makes it
+ABOUT = "about.json"
+
+
+class Pack(NamedTuple):
+    """An installed package of kernels: its folder, the level whose kernels this process uses, or why it uses none."""
+
+    folder: Path
+    level: str | None
+    obstacle: str | None
+
+
+def describe_making() -> dict[str, str]:
+    """Describe what kernels are made with, and made for: those that were made otherwise cannot be used."""
+    triple, *_ = cpu_target.target_context.codegen().magic_tuple()
+    return {
+        "klazy's sources": f"{_FINGERPRINT:08x}",
+        "Python": str(sys.implementation.cache_tag),
+        "Numba": numba_version,
+        "system": triple,
+    }
+
+
+@cache
+def find_pack() -> Pack | None:
+    """Find the installed package of kernels and the best of its levels; None if there is no such package."""
+    spec = find_spec(PACK)
+    if spec is None or not spec.submodule_search_locations:
+        return None
+    folder = Path(spec.submodule_search_locations[0])
+    try:
+        made = dict(json.loads(_read_trusted(folder / ABOUT)))
+    except OSError as failed:
+        return Pack(folder, None, f"{failed.filename}: {failed.strerror}")
+    except (TypeError, ValueError):
+        return Pack(folder, None, f"{ABOUT} is damaged")
+    for name, value in describe_making().items():
+        if made.get(name) != value:
+            return Pack(
+                folder, None, f"they are for {name} {made.get(name)}, and this is {value}"
+            )
+    for level in list_levels():
+        if (folder / level).is_dir():
+            return Pack(folder, level, None)
+    return Pack(folder, None, "none are for this processor, or NUMBA_CPU_NAME names another")
+
+
+@cache
+def kernel_context() -> Any:
+    """Return what kernels are compiled in. With a pack, they are compiled for its level.
+
+    A run and an agent must round alike, and one of their kernels may be in the pack while the other is not.
+    """
+    pack = find_pack()
+    return make_context(None if pack is None else pack.level)
 
 
 # ---- what a user may see and clear
