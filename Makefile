@@ -164,6 +164,7 @@ connect: .venv/ready systems
 bench: .venv/ready
 	$(BIN)/python benchmarks/bench.py --write docs/benchmarks.md
 	$(BIN)/python benchmarks/start.py --write docs/benchmarks.md
+	$(BIN)/python benchmarks/levels.py --write docs/benchmarks.md
 
 ensembles: .venv/ready
 	$(BIN)/python benchmarks/ensembles.py --write docs/ensembles.md

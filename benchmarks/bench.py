@@ -29,7 +29,7 @@ from optimum import against_clarabel, against_loops
 from uncompiled import of_uncompiled_sets
 
 HERE = Path(__file__).parent
-# From here on the page is of benchmarks/start.py, and of benchmarks/gpu.py, which needs a GPU.
+# From here on the page is of benchmarks/start.py, of benchmarks/levels.py, and of benchmarks/gpu.py, which needs a GPU.
 OTHERS = "\n## The first second\n"
 SLACKS = (1, 65, 1500)
 ROUNDS = {
