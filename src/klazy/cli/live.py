@@ -20,10 +20,12 @@ from klazy.base.cells import SEPARATORS, TIMES, is_missing, name_index
 from klazy.base.checks import InvalidInput, number, one_of
 from klazy.cli import feeds, outlets
 from klazy.cli.configfile import Config
-from klazy.cli.terminal import explain_os_error, flag, option, say, take_options
+from klazy.cli.terminal import explain_os_error, find_model, flag, option, say, take_options
+from klazy.contrib.forecaster import Forecaster
 from klazy.live.agent import Agent
 from klazy.live.inspection import format_time
 from klazy.live.rows import LIMIT_SIDES, NEXT_ROW, THIS_ROW, NextLimits, name_limits
+from klazy.live.state import IDS_REMEMBERED
 from klazy.sets.limits import LimitedSet
 
 if TYPE_CHECKING:
@@ -53,13 +55,25 @@ class Line(NamedTuple):
     fault: InvalidInput | None = None
 
 
+class OpenLines(NamedTuple):
+    """Rows of text: their lines, whether they are JSON, and the columns that are passed on."""
+
+    lines: Iterator[Line]
+    is_json: bool
+    beside: dict[str, Any]
+
+
 class RowParts(NamedTuple):
-    """The cells of a row by their use: the row for the agent, cells to pass on, its id, the limits of the next decision."""
+    """The cells of a row by their use: the row for the agent, cells to pass on, its id, the limits of the next decision.
+
+    ``ends_round`` is False where a missing cell drops the row.
+    """
 
     row: dict[str, Any]
     beside: dict[str, Any]
     id: Any = None
     limits: NextLimits | None = None
+    ends_round: bool = True
 
 
 class Ended(Exception):
@@ -110,6 +124,22 @@ def live(
             "rows have no limits",
         ),
     ] = None,
+    model: Annotated[
+        str | None,
+        option(
+            "A model that forecasts the next row and learns from each, as in klazy replay --model: module:name."
+        ),
+    ] = None,
+    features: Annotated[
+        str | None, option("With --model: columns that only the model sees.", "as in the replay")
+    ] = None,
+    history: Annotated[
+        str | None,
+        option(
+            "With --model: the rows until now, from which it learns first: a file of rows as on standard input; with a source, "
+            "where to begin: 14d, or an ISO date."
+        ),
+    ] = None,
     once: Annotated[
         bool, flag("--once", "Take the rows that a source has by now, and stop.")
     ] = False,
@@ -140,6 +170,7 @@ def live(
       echo '{"eu": 3.1, "us": 2.9}' | klazy live agent.json --explain
       klazy live agent.json --limits-for next < costs_and_limits.csv
       klazy live agent.json --state decisions.db --prometheus http://localhost:9090 --query 'sum(rate(http_requests_total[1m]))'
+      klazy --import mine live agent.json --model mine:make_model --features hour --history past.csv < today.csv
       klazy live agent.json --state decisions.db --metrics :9464 --haproxy /run/haproxy.sock --backend web < rows.csv
     """  # fmt: skip
     if isinstance(sys.stdin, TextIOWrapper):
@@ -172,6 +203,7 @@ class Unit:
     loaded: Agent
     feed: feeds.Feed | None
     sinks: "dict[str, Sink]"
+    forecaster: Forecaster | None = None
 
     def describe(self) -> str:
         """Return a line that says what it does."""
@@ -210,13 +242,16 @@ class Unit:
             out,
             prefix,
         )
-        loop = RowLoop(agent, id, *options, given["forecast_for"], given["limits_for"])
+        ends = (given["forecast_for"], given["limits_for"], self.forecaster)
+        loop = RowLoop(agent, id, *options, *ends)
         try:
             if self.feed is None:
+                loop.learn_history(given["history"], wait)
                 loop.work(sys.stdin, given["as_json"], given["first"], wait)
             else:
+                since = (given["since"], given["history"])
                 loop.work_feed(
-                    self.feed, given["since"], write, given["first"], given["once"], wait, pause
+                    self.feed, *since, write, given["first"], given["once"], wait, pause
                 )
         except Ended:
             pass
@@ -231,9 +266,43 @@ def open_unit(given: Mapping[str, Any]) -> Unit:
     loaded = load_agent(given["agent"])
     check_limits_for(loaded, given["limits_for"])
     step = (loaded.origin or {}).get("step") or feeds.STEP_SECONDS
-    feed = feeds.open_feed(given, step, list_row_columns(loaded, given["limits_for"]))
-    return Unit(
-        given, given["name"] or given["agent"].stem, loaded, feed, outlets.open_sinks(given)
+    forecaster = _open_forecaster(loaded, given)
+    limits = list_limits(loaded, given["limits_for"])
+    feed = feeds.open_feed(given, step, [*list_row_columns(loaded, forecaster), *limits])
+    name = given["name"] or given["agent"].stem
+    return Unit(given, name, loaded, feed, outlets.open_sinks(given), forecaster)
+
+
+def _open_forecaster(agent: Agent, given: Mapping[str, Any]) -> Forecaster | None:
+    """Open the model that options name, if they name one, with the features of the agent's replay if they name none."""
+    features = (agent.origin or {}).get("features")
+    if given["model"] is None:
+        for name in ("features", "history"):
+            if given[name] is not None:
+                raise InvalidInput(
+                    f"--{name} goes with --model module:name. Add it, or leave --{name} out."
+                )
+        if features is not None:
+            raise InvalidInput(
+                "The agent's forecasts come from the model of its replay. "
+                f"Name it: klazy --import mine live {given['agent']} --model mine:make_model."
+            )
+        return None
+    learner = agent.learner
+    if agent.forecast is not None:
+        raise InvalidInput(
+            f"--model is for an agent without columns of forecasts; this one has {list(agent.forecast)}. Leave it out."
+        )
+    if not learner.accepts_hints or learner.takes_advice:
+        raise InvalidInput(
+            f"--model needs an agent whose learner takes forecasts, got {type(learner).__name__}. Leave it out, or replay with "
+            "--contender forecast."
+        )
+    if given["features"] is not None:
+        features = given["features"].split(",")
+    ahead = 1 + agent.lead + agent.delay
+    return Forecaster(
+        find_model(given["model"]), agent.columns or (), features or (), ahead=ahead
     )
 
 
@@ -261,9 +330,10 @@ def check_limits_for(agent: Agent, limits_for: str | None) -> None:
     LimitedSet.check((None, None), agent.learner.domain, 1)
 
 
-def list_row_columns(agent: Agent, limits_for: str | None = None) -> list[str]:
-    """List the columns that a row of an agent may have: its own, those of forecasts, and those of limits, if it has some."""
-    return [*(agent.columns or ()), *(agent.forecast or ()), *list_limits(agent, limits_for)]
+def list_row_columns(agent: Agent, forecaster: Forecaster | None = None) -> list[str]:
+    """List the columns that a row of an agent may have, those of forecasts or of a model's features last."""
+    features = () if forecaster is None else forecaster.features
+    return [*(agent.columns or ()), *(agent.forecast or ()), *features]
 
 
 def list_limits(agent: Agent, limits_for: str | None) -> dict[str, tuple[str, str]]:
@@ -288,13 +358,19 @@ class RowLoop:
     prefix: str = ""
     forecast_for: str | None = None
     limits_for: str | None = None
+    forecaster: Forecaster | None = None
     taken: int = 0
     dropped: int = 0
     refused: int = 0
 
     def __post_init__(self) -> None:
-        self.columns = frozenset(list_row_columns(self.agent))
+        self.names = list_row_columns(self.agent, self.forecaster)
+        self.columns = frozenset(self.names)
         self.limits = list_limits(self.agent, self.limits_for)
+        self.features = () if self.forecaster is None else self.forecaster.features
+        # The model's forecasts after the last rows with an id: it learns from a row that comes twice once.
+        self.forecasts: dict[str, dict[str, float] | None] = {}
+        self.untold = 0
         origin = self.agent.origin or {}
         is_own = one_of(
             self.forecast_for or origin.get("forecast_for", NEXT_ROW),
@@ -321,37 +397,70 @@ class RowLoop:
         self, source: TextIO, as_json: bool, first: bool, wait: Callable[[Any], Any]
     ) -> None:
         """Read and answer row after row."""
-        number, text = _skip_blank(source, wait)
-        is_json = text.lstrip().startswith(("{", "["))
-        beside: dict[str, Any] = {}
-        if is_json:
-            lines = _read_json(number, text, source)
-        else:
-            delimiter = max(SEPARATORS, key=text.count)
-            names = name_index(
-                [name.strip() for name in next(csv.reader([text], delimiter=delimiter), [])]
-            )
-            if text:
-                self._check_header(names)
-            beside = {name: None for name in names if self._is_beside(name)}
-            known = self.columns | self.limits.keys()
-            fills_blank = self.agent.fill is not None and known.issuperset(names)
-            lines = _read_csv(
-                number, names, delimiter, source, known.intersection(names), fills_blank
-            )
-        write = _write_json if is_json or as_json else _CsvWriter()
+        opened = self._open_lines(source, wait)
+        write = _write_json if opened.is_json or as_json else _CsvWriter()
         if first:
-            write(self._describe(beside))
+            write(self._describe(opened.beside))
+        lines = opened.lines
         if self.awaited:
             lines = self._move_awaited(lines)
         while (line := wait(lambda: next(lines, None))) is not None:
             self._take(line, write)
             self.out.give(self.agent, self.last_id)
 
+    def _open_lines(self, source: TextIO, wait: Callable[[Any], Any]) -> "OpenLines":
+        """Open rows as text, CSV with a header or JSON."""
+        number, text = _skip_blank(source, wait)
+        is_json = text.lstrip().startswith(("{", "["))
+        if is_json:
+            return OpenLines(_read_json(number, text, source), True, {})
+        delimiter = max(SEPARATORS, key=text.count)
+        names = name_index(
+            [name.strip() for name in next(csv.reader([text], delimiter=delimiter), [])]
+        )
+        if text:
+            self._check_header(names)
+        beside = {name: None for name in names if self._is_beside(name)}
+        known = self.columns | self.limits.keys()
+        fills_blank = self.agent.fill is not None and known.issuperset(names)
+        numeric = known.intersection(names)
+        lines = _read_csv(number, names, delimiter, source, numeric, fills_blank)
+        return OpenLines(lines, False, beside)
+
+    def learn_history(self, history: str | None, wait: Callable[[Any], Any]) -> None:
+        """Let the model learn from the rows of a file first, as it did when they came."""
+        if history is None:
+            self._report_oblivion()
+            return
+        with (
+            explain_os_error(f"read the history {history}"),
+            open(history, encoding="utf-8", errors="replace", newline="") as file,
+        ):
+            lines = self._open_lines(file, wait).lines
+            while (line := wait(lambda: next(lines, None))) is not None:
+                self._learn(line)
+
+    def _learn(self, line: Line) -> None:
+        """Let the model learn from a row that is over; one that was refused when it came teaches nothing."""
+        try:
+            checked = self._check(line)
+        except InvalidInput:
+            return
+        if checked.ends_round:
+            self._forecast(line, checked.id)
+
+    def _report_oblivion(self) -> None:
+        """Say so if the model begins with nothing, and the agent does not."""
+        if self.forecaster is not None and self.agent.t > 1:
+            self._report(
+                f"The agent is in round {self.agent.t}, but its model begins with nothing. Add --history, the rows until now."
+            )
+
     def work_feed(
         self,
         feed: feeds.Feed,
         since: str | None,
+        history: str | None,
         write: Callable[[dict[str, Any]], None],
         first: bool,
         once: bool,
@@ -373,10 +482,18 @@ class RowLoop:
             write(self._describe({TIME: None}))
         note = _OutageNote(self._report)
         last = _find_last_time(self.agent, since)
+        begin = last
+        if history is None:
+            self._report_oblivion()
+        else:
+            last = time.time() if last is None else last
+            begin = min(feeds.read_since(history), last)
         more = {"settle": feed.settle, "once": once, "note": note, "pause": pause}
-        rows = follow(feed.source, last, feed.step, **more)
+        rows = follow(feed.source, begin, feed.step, **more)
         while (row := wait(lambda: next(rows, END))) is not END:
-            if row is not None:
+            if row is not None and last is not None and row.time <= last:
+                self._learn(self._name_row(row))
+            elif row is not None:
                 self._take(self._name_row(row), write)
             else:
                 # Sinks need no decision that is out of date already.
@@ -437,7 +554,7 @@ class RowLoop:
     def _name_row(self, row: "TimedRow") -> Line:
         """Return a row of a source by the columns of the agent; a label may have values that it does not know."""
         stamp = format_time(row.time, "auto") or ""
-        known = list_row_columns(self.agent, self.limits_for)
+        known = [*self.names, *self.limits]
         unknown = row.cells.keys() - set(known) - self.reported
         if unknown:
             self.reported |= unknown
@@ -448,10 +565,7 @@ class RowLoop:
 
     def _take(self, line: Line, write: Callable[[dict[str, Any]], None]) -> None:
         try:
-            if line.fault is not None:
-                raise line.fault
-            row, beside, id, limits = self._split(line.cells)
-            ends_round = self.agent.check_row(row, id=id, next_limits=limits)
+            parts = self._check(line)
         except InvalidInput as wrong:
             if self.strict:
                 raise InvalidInput(f"{line.place}: {wrong}") from None
@@ -459,15 +573,51 @@ class RowLoop:
             self.out.refuse()
             self._report(f"{line.place}: {wrong}")
             return
-        made = self.agent.observe(row, id=id, retry=True, next_limits=limits)
-        self.last_id = str(id or "")
-        if ends_round:
+        forecast = self._forecast(line, parts.id) if parts.ends_round else None
+        if parts.ends_round and forecast is None:
+            self.untold += 1
+        told = {"next_forecast": forecast, "next_limits": parts.limits}
+        made = self.agent.observe(parts.row, id=parts.id, retry=True, **told)
+        self.last_id = str(parts.id or "")
+        if parts.ends_round:
             self.taken += 1
         else:
             self.dropped += 1
-            lost = "" if limits is None else " Its limits are lost, too."
+            lost = "" if parts.limits is None else " Its limits are lost, too."
             self._report(f"{line.place}: dropped, since a cell is missing.{lost}")
-        write(self._describe(beside, made))
+        write(self._describe(parts.beside, made))
+
+    def _forecast(self, line: Line, id: Any) -> dict[str, float] | None:
+        """Let the model learn from a row that ends a round, and return its forecast, if there is a model and a forecast."""
+        if self.forecaster is None:
+            return None
+        key = None if id is None else str(id)
+        if key in self.forecasts:
+            return self.forecasts[key]
+        found = None
+        try:
+            found = self.forecaster.observe(self._complete(line))
+        except InvalidInput as failed:
+            self._report(f"{line.place}: decided without a forecast. {failed}")
+        if key is not None:
+            self.forecasts[key] = found
+            if len(self.forecasts) > IDS_REMEMBERED:
+                del self.forecasts[next(iter(self.forecasts))]
+        return found
+
+    def _check(self, line: Line) -> RowParts:
+        """Split a row, and check it for the agent and for the model, or raise an error."""
+        if line.fault is not None:
+            raise line.fault
+        parts = self._split(line.cells)
+        ends_round = self.agent.check_row(parts.row, id=parts.id, next_limits=parts.limits)
+        if self.forecaster is not None:
+            self.forecaster.check_row(self._complete(line))
+        return parts._replace(ends_round=ends_round)
+
+    def _complete(self, line: Line) -> dict[str, Any]:
+        """Return the cells of a line, None where a column is not there."""
+        return dict.fromkeys(self.names) | line.cells
 
     def _describe(self, beside: dict[str, Any], made: Any = None) -> dict[str, Any]:
         """Return the fields to print for a decision, by default the present one."""
@@ -485,7 +635,7 @@ class RowLoop:
         for name, cell in cells.items():
             if self._is_beside(name):
                 beside[name] = cell
-            elif name in self.ignored:
+            elif name in self.ignored or name in self.features:
                 continue
             elif name in self.limits:
                 if not is_missing(cell):
@@ -517,11 +667,10 @@ class RowLoop:
             raise InvalidInput(f"Each column must have a name of its own, got {names}.")
         if self.id is not None and self.id not in names:
             raise InvalidInput(f"--id must be one of the columns {names}, got {self.id}.")
-        columns = list_row_columns(self.agent)
-        missing = [name for name in columns if name not in names]
+        missing = [name for name in self.names if name not in names]
         if missing:
             raise InvalidInput(
-                f"The rows must have the columns {columns}, but {missing} are missing."
+                f"The rows must have the columns {self.names}, but {missing} are missing."
             )
         known = self.columns | self.ignored | self.limits.keys()
         unknown = [name for name in names if name not in known and not self._is_beside(name)]
@@ -529,7 +678,7 @@ class RowLoop:
             remedy = f"Leave one out with --ignore {json.dumps(unknown[0])}."
             if unknown[0] in list_limits(self.agent, NEXT_ROW):
                 remedy += " If it limits the next decision, add --limits-for next."
-            raise InvalidInput(f"The agent has no columns {unknown}, only {columns}. {remedy}")
+            raise InvalidInput(f"The agent has no columns {unknown}, only {self.names}. {remedy}")
         if self.limits and not self.limits.keys() & set(names):
             first = next(iter(self.limits))
             raise InvalidInput(
@@ -541,7 +690,11 @@ class RowLoop:
         if self.taken + self.dropped + self.refused == 0:
             return
         dropped = f", dropped: {self.dropped}" if self.agent.fill == "drop" else ""
-        words = f"Rows taken: {self.taken}{dropped}, refused: {self.refused}; round {self.agent.t} comes next"
+        untold = ""
+        if self.forecaster is not None:
+            reason = f" ({self.forecaster.failure})" if self.forecaster.failure else ""
+            untold = f", without a forecast: {self.untold}{reason}"
+        words = f"Rows taken: {self.taken}{dropped}{untold}, refused: {self.refused}; round {self.agent.t} comes next"
         paid = (
             f"operating cost {self.agent.hitting:.6g}, switching cost {self.agent.switching:.6g}"
         )

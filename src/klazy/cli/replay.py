@@ -14,6 +14,7 @@ from klazy.cli import feeds
 from klazy.cli.terminal import (
     Json,
     explain_os_error,
+    find_model,
     option,
     read_command_line,
     say,
@@ -116,6 +117,19 @@ def replay(
             True,
         ),
     ] = "this",
+    model: Annotated[
+        Text,
+        option(
+            "A model that makes the forecasts on the way, of river, scikit-learn or statsforecast: module:name, after klazy "
+            "--import module."
+        ),
+    ] = None,
+    features: Annotated[
+        Text,
+        option(
+            "With --model: columns of the trace that only the model sees, such as hour,temperature."
+        ),
+    ] = None,
     advice: Annotated[
         Text,
         option(
@@ -246,6 +260,7 @@ def replay(
       klazy replay load.parquet --domain box --upper 40 --costs pinball --short 10 --html report.html
       klazy replay load.csv --domain box --upper 40 --costs pinball --baseline now.csv --folds 5 --unit EUR
       klazy replay load.csv --domain box --upper 40 --costs pinball --forecast '*_forecast' --baseline hpa
+      klazy --import mine replay load.csv --domain box --upper 40 --costs pinball --model mine:make_model --features hour
       klazy replay load.csv --domain box --upper 40 --costs pinball --advice load_advice --delta 0.1
       klazy replay returns.csv --costs log-wealth --movement l1 --move-cost 0.0001:0.01:5
       klazy replay latency.csv --states switching.csv --move-cost 20
@@ -271,6 +286,7 @@ def replay(
     options |= {
         name: find_own(options[name]) for name in CLASS_OPTIONS if ":" in (options[name] or "")
     }
+    options |= {"model": None if model is None else find_model(model), "features": features or ()}
     options |= {"move_cost": read_move_costs(move_cost), "baseline": _read_baseline(baseline)}
     if hold != 1 or per_round is not None:
         options["guards"] = Guards(hold=hold, per_round=per_round)

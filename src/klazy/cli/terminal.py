@@ -17,6 +17,7 @@ from rich.table import Table
 from typer.core import TyperCommand, TyperGroup
 
 from klazy.base.checks import InvalidInput
+from klazy.base.own import find_own
 
 Command = TypeVar("Command", bound=Callable[..., None])
 
@@ -145,6 +146,15 @@ def make_folder(folder: Path) -> None:
     """Create a folder and those above it."""
     with explain_os_error(f"write to the folder {folder}"):
         folder.mkdir(parents=True, exist_ok=True)
+
+
+def find_model(name: str) -> Any:
+    """Return the model that ``module:name`` names in a module of the user."""
+    if ":" not in name:
+        raise InvalidInput(
+            f"--model must be module:name, got {name}. Write klazy --import mine ... --model mine:{name}."
+        )
+    return find_own(name)
 
 
 def read_command_line() -> str:

@@ -24,6 +24,7 @@ from klazy.contrib.deadlines import (
     pause_thresholds,
     ramp_threshold,
 )
+from klazy.contrib.forecaster import Forecaster, Refit
 from klazy.contrib.guarantees import (
     LongTermBound,
     LongTermCertificate,
@@ -124,6 +125,8 @@ __all__ += ["Autoregressive", "Leader", "Planning", "Reluctant", "Seasonal"]
 __all__ += ["FollowTheLeader", "Periodic"]
 # It follows forecasts that it is given.
 __all__ += ["FollowForecast"]
+# Forecasts by models of other packages.
+__all__ += ["Forecaster", "Refit"]
 # Rules for shares of wealth.
 __all__ += ["OLMAR", "PAMR", "BuyAndHold", "SoftBayes", "UniformRebalanced"]
 __all__ += ["exponentiated_gradient", "newton_shares"]

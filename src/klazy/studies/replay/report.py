@@ -55,6 +55,7 @@ from klazy.studies.replay.source import (
     list_forecast_columns,
     open_forecasts,
     open_limits,
+    play_model,
     to_datetime,
 )
 from klazy.studies.tuning import Score
@@ -408,7 +409,7 @@ class Report(Tabular):
         one_of(at, "at", ("split", "end"))
         player = score.began if at == "split" else score.player
         before = self.span[0] if at == "split" else self.span[1]
-        follows = score.kind in TOLD
+        forecasts = self.source.forecasts if score.kind in TOLD else None
         last_row = None
         if self.source.fill == "forward":
             last_row = self.source.read_as_given(before - 1, before)[0]
@@ -429,7 +430,7 @@ class Report(Tabular):
             per=self.setup.per,
             lead=self.setup.lead,
             delay=self.setup.delay,
-            forecast=self.source.forecasts.names if self.source.forecasts and follows else None,
+            forecast=None if forecasts is None else forecasts.columns,
         )
 
     def _describe_origin(self, score: Score, at: str) -> dict[str, Any]:
@@ -452,8 +453,12 @@ class Report(Tabular):
         }
         if self.reference.name == BASELINE:
             origin["baseline"] = self.reference.cost
-        if self.source.forecasts is not None and score.kind in TOLD:
-            origin["forecast_for"] = NEXT_ROW if self.source.forecasts.is_early else THIS_ROW
+        forecasts = self.source.forecasts
+        if forecasts is not None and score.kind in TOLD:
+            if forecasts.features is None:
+                origin["forecast_for"] = NEXT_ROW if forecasts.is_early else THIS_ROW
+            else:
+                origin["features"] = forecasts.features
         if self.source.time is not None:
             steps = self.source.find_steps()
             origin["time"] = self.source.time
@@ -493,6 +498,8 @@ def replay(
     baseline: Any = None,
     forecast: Any = None,
     forecast_for: str = THIS_ROW,
+    model: Any = None,
+    features: str | Sequence[str] = (),
     advice: Any = None,
     delta: float = 0.1,
     limits: Any = None,
@@ -539,6 +546,12 @@ def replay(
         The row that the forecast, or the advice, in a row is for: ``"this"``, its own row, before which it was known; or
         ``"next"``, the row that the decision after it meets, which is the next one, or with ``lead`` and ``delay`` as many rows
         later.
+    model : object, optional
+        A model that makes the forecasts on the way, in the place of forecasts that you have: one of river, scikit-learn or
+        statsforecast, as :class:`~klazy.contrib.Forecaster` takes it. It learns from each row before it forecasts the row that
+        the next decision meets.
+    features : list of str, optional
+        The columns of ``data`` that the model sees besides the others. They are no columns of the decision. Default: none.
     advice : str, path, frame or list of str, optional
         Decisions that a model or a person advises, in the place of forecasts: the columns of ``data`` that hold them, one for
         each column, or ``"*_advice"``; or a file or frame. Then these join as they are, and
@@ -591,6 +604,7 @@ def replay(
     if folds:
         integer(folds, "folds", "Leave it out for a single split.", least=2)
     has_rule = is_autoscaler(baseline)
+    beside = _check_model(model, features, forecast, forecast_for, advice)
     told = (forecast, None)
     if advice is not None:
         if forecast is not None or states is not None:
@@ -598,7 +612,8 @@ def replay(
             names = f"{write_option('advice')} and {write_option(other)}"
             raise InvalidInput(f"{names} do not go together. Leave one of them out.")
         told = (advice, positive(delta, write_option("delta")))
-    source = _open(data, time, fill, costs, None if has_rule else baseline, told, forecast_for)
+    decided = None if has_rule else baseline
+    source = _open(data, time, fill, costs, decided, told, forecast_for, beside)
     weights = np.atleast_1d(move_cost).astype(float).tolist()
     if states is not None:
         movement = read_states(states, source, domain, costs, movement)
@@ -615,6 +630,9 @@ def replay(
         ]
     check_zeros(fill, setups[0].family)
     source.per = setups[0].per
+    if model is not None:
+        ahead = 1 + setups[0].lag
+        source.forecasts = play_model(source, data, model, beside, time, ahead)
     first = scoring.count_first(source, train)
     check_plausible(source, setups[0])
     scoring.warn_of_numpy(source, setups[0])
@@ -654,6 +672,29 @@ def _check_limits(limits: Any, source: Source, setup: Setup, time: str | None) -
     return within.to_integers() if setup.integers else within
 
 
+def _check_model(
+    model: Any, features: Any, forecast: Any, forecast_for: str, advice: Any
+) -> list[str]:
+    """Return the columns that only the model sees, or reject options that do not fit together."""
+    if not isinstance(features, Sequence):
+        flag = write_option("features")
+        raise InvalidInput(f"{flag} must be a list of columns, got {features!r}. Use ['hour'].")
+    names = features.split(",") if isinstance(features, str) else list(features)
+    if model is None and names:
+        raise InvalidInput(
+            f"{write_option('features')} are for a model, got {names}. Leave them out, or name a model."
+        )
+    if model is None:
+        return names
+    given = {"forecast": forecast is not None, "advice": advice is not None}
+    given["forecast_for"] = forecast_for != THIS_ROW
+    for name, is_given in given.items():
+        if is_given:
+            both = f"{write_option('model')} and {write_option(name)}"
+            raise InvalidInput(f"{both} do not go together. Leave one of them out.")
+    return names
+
+
 def _check_options(options: dict[str, Any]) -> None:
     """Reject an unknown option, with the one that was probably meant."""
     takes = signature(make_setup).parameters.keys() - {"dim", "shape"}
@@ -674,6 +715,7 @@ def _open(
     baseline: Any,
     told: tuple[Any, float | None],
     forecast_for: str,
+    features: list[str],
 ) -> Source:
     """Open the trace, with the baseline's decisions and the forecasts; with a delta these are decisions, too."""
     forecast, delta = told
@@ -682,8 +724,8 @@ def _open(
     if isinstance(baseline, list | tuple) and all(isinstance(name, str) for name in baseline):
         names = list(baseline)
     beside = list_forecast_columns(forecast) or []
-    without = [*(names or ()), *beside]
-    role = "baseline"
+    without = [*(names or ()), *beside, *features]
+    role = "features" if features and not names else "baseline"
     if beside and not names:
         role = "forecast" if delta is None else "advice"
     source = Source(data, time, fill, positive=is_positive, without=without, role=role)
@@ -728,7 +770,9 @@ def _replay_once(
     has_season = any(score.name == SEASONAL_RULE for score in scores)
     width = setup.rule_family.width(source.dim)
     missed = scoring.list_missed_seasons(seconds, width, source.T, has_season)
-    moved = [] if source.forecasts is None else scoring.list_misplaced(source, setup)
+    # Forecasts of a model are where they belong.
+    is_given = source.forecasts is not None and source.forecasts.features is None
+    moved = scoring.list_misplaced(source, setup) if is_given else []
     report.notes = [*_list_doubts(report), *moved, *missed, *source.list_notes()]
     return report
 

@@ -18,6 +18,7 @@ from klazy.base.cells import INDEX, MISSING, SEPARATORS, TIMES, is_missing, name
 from klazy.base.checks import LARGEST, Array, InvalidInput, one_of, real_array
 from klazy.base.install import make_missing
 from klazy.base.options import write_option
+from klazy.contrib.forecaster import Forecaster
 from klazy.live.rows import FILLS, LIMIT_SIDES, NEXT_ROW, THIS_ROW, name_limits
 
 # Reads the rows from one to before another.
@@ -236,12 +237,20 @@ class Forecasts(NamedTuple):
         Whether each is in the row after which it is used, and not in its own.
     delta : float, optional
         For decisions, how much more than these may be paid. Default: None, for forecasts.
+    features : list of str, optional
+        For forecasts that a model makes on the way, the further columns that it sees. Default: None, for those of columns.
     """
 
     names: list[str]
     values: Array
     is_early: bool
     delta: float | None = None
+    features: list[str] | None = None
+
+    @property
+    def columns(self) -> list[str] | None:
+        """The columns that have them, in live rows too; None if a model makes them."""
+        return self.names if self.features is None else None
 
     @property
     def role(self) -> str:
@@ -616,7 +625,7 @@ def _choose_columns(
     for name in (*(only or ()), *without):
         if not any(_fits(each, name) for each in names):
             option = write_option(role)
-            what = "a column" if role == "price" else "a file or columns"
+            what = "a column" if role in ("price", "features") else "a file or columns"
             raise InvalidInput(f"{option} must be {what} of the data ({known}), got {name!r}.")
     chosen = only or [
         name for name in names if name != time and not any(_fits(name, each) for each in without)
@@ -668,6 +677,25 @@ def open_forecasts(
     values = own.read_all()[:, [own.columns.index(column) for column in source.columns]]
     names = [f"{column}_{role}" for column in source.columns]
     return Forecasts(names, _align(values, own, source, role), is_early, delta)
+
+
+def play_model(
+    source: Source, data: Any, model: Any, features: list[str], time: str | None, ahead: int
+) -> Forecasts:
+    """Let a model learn from the rows of a trace one by one, and return what it forecasts after each, ``ahead`` rows later."""
+    forecaster = Forecaster(model, source.columns, features, ahead=ahead)
+    names = [*source.columns, *features]
+    rows = Source(data, time, only=names, has_gaps=True, role="features").read_all()
+    kept = rows if source.kept is None else rows[source.kept]
+    values = np.full((source.T, source.dim), np.nan)
+    for at, row in enumerate(kept.tolist()):
+        told = forecaster.observe(dict(zip(names, row, strict=True)))
+        if told is not None:
+            values[at] = list(told.values())
+    if np.isnan(values).all():
+        reason = forecaster.failure or "In each row, or in the one before, a cell is missing."
+        raise InvalidInput(f"The model made no forecast. {reason}")
+    return Forecasts(list(source.columns), values, True, features=features)
 
 
 def open_limits(source: Source, limits: Any, time: str | None) -> tuple[Array, Array]:
