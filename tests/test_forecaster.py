@@ -516,7 +516,9 @@ def test_a_client_of_the_service_sends_the_forecast_with_the_row(tmp_path):
         for row in draw_rows(9):
             demand = {name: row[name] for name in ("a", "b")}
             told = forecaster.observe(row)
-            assert remote.observe(demand, next_forecast=told) == agent.observe(demand, next_forecast=told)
+            assert remote.observe(demand, next_forecast=told) == agent.observe(
+                demand, next_forecast=told
+            )
         assert (remote.hitting, remote.switching) == (agent.hitting, agent.switching)
 
 
