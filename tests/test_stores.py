@@ -1,17 +1,23 @@
 """A store's file among other programs: SQLite's own tools, other people's tables, other versions of klazy, other users."""
 
+import json
 import os
 import sqlite3
 import stat
+import struct
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from zlib import crc32
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import klazy as kl
 from klazy.base.checks import InvalidInput
 from klazy.live import schema
 from klazy.live.inspection import check_store
+from klazy.live.records import checksum_row
 from klazy.live.store import open_store
 from nursery import GRADIENTS, GUARDS, in_memory, in_store, open_step, play, seen
 
@@ -208,3 +214,15 @@ def test_threads_that_open_a_new_store_at_once_wait_for_each_other(tmp_path):
         for trial in range(25):
             places = [(tmp_path / f"{trial}.db", number) for number in range(6)]
             assert list(threads.map(open_agent, places)) == [1] * 6
+
+
+@given(st.tuples(*[st.none() | st.text(max_size=9)] * 4))
+def test_the_checksum_of_a_record_is_that_of_its_numbers_and_of_its_texts_as_json(texts):
+    """A store of an earlier klazy has checksums that were computed like this."""
+    id, row, guards, note = texts
+    values = (7 << 40 | 3, 0, 4, 1.5, id, row, b"12345678", b"87654321", 0.5, 0.25, guards, note)
+    numbers = struct.pack("<qqqdddqq", 7 << 40 | 3, 0, 4, 1.5, 0.5, 0.25, 8, 8)
+    expected = crc32(numbers + b"1234567887654321")
+    if texts != (None,) * 4:
+        expected = crc32(json.dumps(texts).encode(), expected)
+    assert checksum_row(values) == expected

@@ -41,7 +41,8 @@ def _make_tables(types: dict[type, str]) -> list[str]:
                 column += " UNIQUE"
             columns.append(column)
         statements.append(f"CREATE TABLE {table} ({', '.join(columns)})")
-    index = f"CREATE UNIQUE INDEX {_ID_INDEX} ON records ((key >> {AGENT_SHIFT}), id) WHERE id IS NOT NULL"
+    # Rounds that many agents end at once often share an id; the id comes first, so that their entries share pages.
+    index = f"CREATE UNIQUE INDEX {_ID_INDEX} ON records (id, (key >> {AGENT_SHIFT})) WHERE id IS NOT NULL"
     # The table counts all agents ever made, so that a lost one is not mistaken for a new one.
     about = "CREATE TABLE about (version bigint NOT NULL, agents bigint NOT NULL)"
     return [*statements, index, about, f"INSERT INTO about VALUES ({VERSION}, 0)"]

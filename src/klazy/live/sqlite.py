@@ -26,6 +26,9 @@ PAGE_SIZE = 2048
 # twice as long as flushing one that is overwritten: where each round is flushed the log is short, 2 MB, and else 16 MB.
 WAL_PAGES = 8192
 FLUSHED_WAL_PAGES = 1000
+# Pages of the file that a writer may have in memory, 32 MB. A transaction that changes more of them writes some twice: rounds
+# of a thousand agents change a page each, and SQLite's own limit is 2 MB.
+CACHED_PAGES = 16_000
 
 _VALUES = [f"?{i + 1}" for i in range(len(Row._fields) + 1)]
 _LAST = _VALUES.pop()
@@ -117,6 +120,7 @@ class SqliteStore(Store):
         if not shared:
             ask("PRAGMA locking_mode = EXCLUSIVE")
         ask(f"PRAGMA page_size = {PAGE_SIZE}")
+        ask(f"PRAGMA cache_size = {CACHED_PAGES}")
         if self._start_log() != "wal":
             raise InvalidInput(
                 f"{self.path} is on a file system without shared memory. Choose a local disk."
