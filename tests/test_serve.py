@@ -14,8 +14,11 @@ import klazy as kl
 from cases import FAMILIES
 from command import call_klazy
 from klazy.live.inspection import check_store
+from klazy.live.sqlite import SqliteStore
 from klazy.live.store import open_store
+from klazy.live.stored import compute_together
 from klazy.serve.access import Grant, RateLimiter
+from klazy.serve.worker import RoundWorker
 from served import run_service
 
 LEARNER = kl.KLazyGD(kl.Simplex(5), sigma=4.0, k=6)
@@ -286,6 +289,114 @@ def test_rounds_of_many_compiled_agents_are_those_of_each_by_itself(served, tmp_
             agent.update(G[0], id=9)
         for name, agent in zip(names, own, strict=True):
             assert client.agent(name).history().drop("time").equals(agent.history().drop("time"))
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_rounds_of_all_kinds_of_agents_are_those_of_each_by_itself(
+    served, tmp_path, monkeypatch, seed
+):
+    """Decisions, costs and histories agree to the last bit, though most rounds are computed in one call."""
+    together = []
+
+    def count(agents, g, ids):
+        together.append(len(agents))
+        return compute_together(agents, g, ids)
+
+    monkeypatch.setattr("klazy.serve.worker.compute_together", count)
+    kinds: list[Any] = [
+        {},
+        {"movement": kl.contrib.WeightedL2Movement(scale=[1.0, 2.0, 0.5, 3.0, 1.0])},
+        {"movement": "tv", "columns": ["a", "b", "c", "d", "e"]},
+        {"guards": GUARDS},
+        {"engine": "step"},
+        {"costs": kl.Linear()},
+    ]
+    rng = np.random.default_rng(seed)
+    client = served.client()
+    names = {f"{seed} {i} {j}": kinds[i] for i in range(len(kinds)) for j in range(12)}
+    own = {}
+    with ExitStack() as stack:
+        for name, given in names.items():
+            client.agent(name, LEARNER, **given)
+            opened = kl.Agent.open(tmp_path / "own.db", LEARNER, name=name, **given)
+            own[name] = stack.enter_context(opened)
+        for k in range(4):
+            rounds = []
+            for name in [*names, *rng.choice(list(names), 6)]:
+                g = rng.normal(size=5) * 10.0 ** rng.integers(-8, 8)
+                told = {"row" if "costs" in names[name] else "g": g}
+                rounds.append({"agent": str(name), "id": f"{k} é {len(rounds)}", **told})
+            answers = client.update_many(rounds)
+            for sent, answer in zip(rounds, answers, strict=True):
+                agent = own[sent["agent"]]
+                play = agent.observe if "row" in sent else agent.update
+                play(sent.get("row", sent.get("g")), id=sent["id"])
+                np.testing.assert_array_equal(answer["x"], agent.x)
+                assert answer["t"] == agent.t
+                named = agent.decision if "columns" in names[sent["agent"]] else None
+                assert answer["decision"] == named
+        for name, agent in own.items():
+            assert client.agent(name).history().drop("time").equals(agent.history().drop("time"))
+    # In each request the agents of the first three kinds.
+    assert together.count(12) == 3 * 4
+
+
+def test_of_several_wrong_rounds_the_first_one_is_reported(served):
+    client = served.client()
+    names = [f"wrong {i}" for i in range(9)]
+    agents = [client.agent(name, LEARNER) for name in names]
+    good = [{"agent": name, "g": G[i].tolist(), "id": "r"} for i, name in enumerate(names)]
+    wrong: list[tuple[dict[str, Any], int, str]] = [
+        ({"g": [float("nan")] * 5}, 422, "must be a finite number"),
+        ({"g": [1e300] * 5}, 422, "must be within"),
+        ({"g": [1.0] * 4}, 422, "must have shape"),
+        ({"id": "x" * 65}, 422, "id must be"),
+        ({"t": 7}, 409, "not the one under way"),
+    ]
+    for i, (first, status, sentence) in enumerate(wrong):
+        for second, _, _ in wrong[:i] + wrong[i + 1 :]:
+            rounds = [dict(sent) for sent in good]
+            rounds[4] |= first
+            rounds[6] |= second
+            answer = served.ask("POST", "/rounds", {"rounds": rounds})
+            assert (answer.status_code, answer.json()["entry"]) == (status, 4)
+            assert sentence in answer.json()["detail"]
+    assert {agent.t for agent in agents} == {1}
+    assert [answer["t"] for answer in client.update_many(good)] == [2] * 9
+
+
+def test_a_bulk_that_another_process_overtakes_is_computed_again(served, monkeypatch):
+    client = served.client()
+    names = [f"overtaken {i}" for i in range(4)]
+    for name in names:
+        client.agent(name, LEARNER)
+    sql = []
+    run = SqliteStore._run
+    monkeypatch.setattr(
+        SqliteStore,
+        "_run",
+        lambda self, text, *rest: (sql.append(text), run(self, text, *rest))[1],
+    )
+    go_on = RoundWorker.go_on
+    rounds = [{"agent": name, "g": G[i], "id": "r"} for i, name in enumerate(names)]
+    own = [kl.Agent(LEARNER) for _ in names]
+    with kl.Agent.open(served.file, name=names[2]) as other:
+        plays = [lambda: other.update(G[9], id="other")]
+
+        def interrupt(self, bulk):
+            go_on(self, bulk)
+            if plays:
+                plays.pop()()
+
+        monkeypatch.setattr(RoundWorker, "go_on", interrupt)
+        answers = client.update_many(rounds)
+    own[2].update(G[9])
+    assert plays == []
+    for i, answer in enumerate(answers):
+        np.testing.assert_array_equal(answer["x"], own[i].update(G[i]))
+        assert (answer["t"], answer["repeated"]) == (own[i].t, False)
+    # A part of a transaction would make SQLite copy every page that it changes.
+    assert "SAVEPOINT part" not in sql
 
 
 # Making and deleting

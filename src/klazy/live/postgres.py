@@ -346,12 +346,8 @@ class PostgresStore(Store):
     def append_many(self, rows: Sequence[Values]) -> None:
         keys = {row[0] for row in rows}
         firsts = {row[0]: row[-1] for row in rows if row[0] - 1 not in keys}
-
-        def insert() -> None:
-            self.require_last(firsts)
-            self.insert("records", [row[:-1] for row in rows])
-
-        self.transact(insert, rows[0])
+        self.require_last(firsts)
+        self.insert("records", [row[:-1] for row in rows])
 
     def _is_there(self, row: Values) -> bool:
         """Return True if this very record was committed before its answer was lost."""

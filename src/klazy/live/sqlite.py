@@ -239,7 +239,10 @@ class SqliteStore(Store):
             raise
 
     def append_many(self, rows: Sequence[Values]) -> None:
-        self.transact(lambda: self._connection.executemany(_INSERT, rows))
+        try:
+            self._connection.executemany(_INSERT, rows)
+        except _FAILURES as failed:
+            raise self._explain(failed) from failed
 
     # The file
 

@@ -153,7 +153,10 @@ class Store(ABC):
 
     @abstractmethod
     def append_many(self, rows: Sequence[Values]) -> None:
-        """Commit records of several agents, all or none; a record may follow another one of these."""
+        """Insert records of several agents within a transaction, each if it follows the last one of its agent.
+
+        A record may follow another one of these. :class:`TakenError` means that the transaction must be undone.
+        """
 
     def has_changed(self) -> bool:
         """Return True if others may have written since the last call."""

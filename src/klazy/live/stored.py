@@ -211,12 +211,16 @@ class StoredAgent(StoredAgents):
         """Whether it takes no rounds."""
         return self.state.deleted
 
+    @property
+    def is_due(self) -> bool:
+        """Whether opening it again would replay so much that a snapshot is due."""
+        return self.n - self.saved >= SNAPSHOT_ROUNDS or self._seconds > SNAPSHOT_SECONDS
+
     # Rounds
 
     def _play(self, given: MakeRecord, id: str) -> Array:
         """End a round, or change the agent, by the record that ``given`` makes of its state."""
-        is_due = self.n - self.saved >= SNAPSHOT_ROUNDS or self._seconds > SNAPSHOT_SECONDS
-        if is_due and not self.state.deleted:
+        if self.is_due and not self.state.deleted:
             self.take_snapshots()
             self.prune()
         start = perf_counter()
@@ -228,7 +232,7 @@ class StoredAgent(StoredAgents):
                 f"The agent {self.agent.name!r} was deleted. Restore it with agent.restore()."
             )
         outcome, row = self.compute(record)
-        self._seconds += perf_counter() - start
+        self.note_seconds(perf_counter() - start)
         self.store.append(row)
         self.apply(outcome, row)
         return outcome.x.copy()
@@ -366,6 +370,10 @@ class StoredAgent(StoredAgents):
             self.key, state.t, time(), state.hitting, state.switching, about, 0
         )
 
+    def note_seconds(self, seconds: float) -> None:
+        """Count how long a round took, which replaying it would take again."""
+        self._seconds += seconds
+
     def note_snapshot(self) -> None:
         """Count rounds and seconds from here on."""
         self.saved = self.n
@@ -468,6 +476,42 @@ def require_same(
 # Fleets
 
 
+def compute_together(
+    members: Sequence[StoredAgent], g: Array, ids: Sequence[str]
+) -> tuple[Array, list[RoundOutcome], list[tuple[Any, ...]]] | None:
+    """Compute a round of each of several agents, which are alike, in one compiled call; None if a gradient does not fit.
+
+    Returns their next points, what the rounds lead to, and the rows, to the last bit as :meth:`StoredAgent.compute` does.
+    """
+    from klazy.kernels.fleet import play_fleet
+
+    start = perf_counter()
+    state: Any = members[0].state
+    forms = np.array([member.state.form for member in members])
+    rounds = forms[:, codes.T].astype(np.int64).tolist()
+    played = forms[:, state.layout.x].copy()
+    x = play_fleet(state.kernel, forms, g, np.arange(len(members)), state.layout.x)
+    if x is None:
+        return None
+    # SQLite has no -0.0.
+    hitting = np.vecdot(g, played) + 0.0
+    switching = state.movement.weight * state.movement.distance(x - played)
+    outcomes = []
+    rows = []
+    numbers = zip(
+        members, ids, rounds, g, forms, x, hitting.tolist(), switching.tolist(), strict=True
+    )
+    for member, id, t, gradient, form, point, hit, moved in numbers:
+        # A row of a large array would keep all of it in memory.
+        outcome = RoundOutcome(t, form.copy(), None, None, point, hit, moved)
+        outcomes.append(outcome)
+        rows.append(member.compute(records.Record(records.ROUND, gradient, id), outcome)[1])
+    seconds = (perf_counter() - start) / len(members)
+    for member in members:
+        member.note_seconds(seconds)
+    return x, outcomes, rows
+
+
 class StoredFleet(StoredAgents):
     """Agents of a store that have one learner."""
 
@@ -486,47 +530,26 @@ class StoredFleet(StoredAgents):
     def members(self) -> Sequence[StoredAgent]:
         return self._members
 
-    def gather(self, which: Sequence[int] | None = None) -> Array:
-        """Return the numbers of all agents, or of some, a row each."""
-        members = self.members if which is None else [self.members[i] for i in which]
-        return np.array([member.state.form for member in members])
+    def gather(self) -> Array:
+        """Return the numbers of all agents, a row each."""
+        return np.array([member.state.form for member in self.members])
 
     def _play(self, given: tuple[Array, list[int]], id: str) -> Array:
         """End the rounds of some agents by their gradients."""
-        from klazy.kernels.fleet import play_fleet
-
         if self._calls >= SNAPSHOT_CALLS:
             self.take_snapshots()
             self._calls = 0
         g, which = given
-        state: Any = self.members[0].state
-        forms = self.gather(which)
-        rounds = forms[:, codes.T].astype(np.int64).tolist()
-        played = forms[:, state.layout.x].copy()
-        x = play_fleet(state.kernel, forms, g, np.arange(len(which)), state.layout.x)
-        if x is None:
+        members = [self.members[i] for i in which]
+        made = compute_together(members, g, [id] * len(members))
+        if made is None:
             # The kernel found a number that does not fit; this says which one.
             return real_array(g, "g")
-        # SQLite has no -0.0.
-        hitting = np.vecdot(g, played) + 0.0
-        switching = state.movement.weight * state.movement.distance(x - played)
-        if len(which) < len(self.members):
-            # The rows of a large array would keep all of it in memory.
-            forms = [form.copy() for form in forms]
-        members = [self.members[i] for i in which]
-        outcomes = []
-        rows = []
-        numbers = zip(
-            members, rounds, g, forms, x, hitting.tolist(), switching.tolist(), strict=True
-        )
-        for member, t, gradient, form, point, hit, moved in numbers:
-            outcome = RoundOutcome(t, form, None, None, point, hit, moved)
-            outcomes.append(outcome)
-            rows.append(member.compute(records.Record(records.ROUND, gradient, id), outcome)[1])
+        x, outcomes, rows = made
         if len(rows) == 1:
             self.store.append(rows[0])
         else:
-            self.store.append_many(rows)
+            self.store.transact(lambda: self.store.append_many(rows), rows[0])
         # If an interrupt comes between two of them, those that are left are read again.
         self.is_stale = True
         for member in members:

@@ -3,7 +3,7 @@
 import asyncio
 import json
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from time import monotonic
 from typing import Any, TypeVar
 
@@ -14,7 +14,7 @@ from klazy.base.checks import InvalidInput
 from klazy.learners import Learner
 from klazy.live.inspection import Tallies, describe_agent
 from klazy.live.state import AgentState
-from klazy.live.store import StoreFailed, open_store
+from klazy.live.store import StoreFailed, TakenError, open_store
 from klazy.live.stored import StoredAgent
 from klazy.serve.access import WRONG_RATE, Grant, RateLimiter, TokenCache
 from klazy.serve.metrics import Metrics
@@ -116,11 +116,12 @@ class Service:
                 bulk = Bulk(requests, self.worker.store, is_careful=attempt > 0)
                 while not bulk.is_complete:
                     await self.worker.ask(lambda worker, bulk=bulk: worker.go_on(bulk), long=True)
-                results = await self.worker.ask(
-                    lambda worker, bulk=bulk: worker.finish(bulk), agents=names
-                )
-                if results is not None:
-                    return results
+                # Others have played these agents meanwhile if a round does not follow the last one.
+                with suppress(TakenError):
+                    # What takes long has a transaction of its own, so that SQLite need not be able to undo a part of it.
+                    return await self.worker.ask(
+                        lambda worker, bulk=bulk: worker.finish(bulk), agents=names, long=True
+                    )
         detail = (
             "Another process keeps playing these agents. Send it again, or fewer rounds at once."
         )
@@ -160,11 +161,16 @@ class Service:
 
 
 def _warm_up(configuration: str) -> None:
-    """Compile the kernel of an agent by a round of another one."""
+    """Compile the kernel of an agent by a round of another one, alone and with others."""
     data = json.loads(configuration)
     state = AgentState(Learner.from_dict(data["learner"]), data["engine"])
+    g = np.zeros(state.learner.domain.dim)
     if state.engine == "compiled":
-        state.kernel(state.form.copy(), np.zeros(state.learner.domain.dim))
+        state.kernel(state.form.copy(), g)
+    if state.is_plain:
+        from klazy.kernels.fleet import play_fleet
+
+        play_fleet(state.kernel, state.form[None].copy(), g[None], np.arange(1), state.layout.x)
 
 
 def allow(request: Request, role: str, agent: str | None) -> Grant:

@@ -11,11 +11,13 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import chain
+from itertools import chain, islice
 from queue import SimpleQueue
 from threading import Thread
 from time import thread_time
 from typing import Any, NamedTuple, cast
+
+import numpy as np
 
 from klazy.base.checks import Array, InvalidInput
 from klazy.learners.base import count_numbers
@@ -23,7 +25,7 @@ from klazy.live import records
 from klazy.live.rows import Dropped
 from klazy.live.state import AgentState, Overtaken
 from klazy.live.store import Store, StoreFailed, TakenError
-from klazy.live.stored import StoredAgent
+from klazy.live.stored import StoredAgent, compute_together
 from klazy.serve.problems import Problem, explain_failure, refuse_deleted, refuse_unknown
 from klazy.serve.settings import Settings
 
@@ -33,6 +35,9 @@ AGENTS_CACHED = 20_000
 PART_SECONDS = 0.02
 # An agent whose round takes more processor time than this makes long requests.
 SLOW_SECONDS = 0.002
+# Rounds that are computed in one call have states of at most this many numbers together, so that no call takes long.
+NUMBERS_TOGETHER = 50_000
+_ID = records.Row._fields.index("id")
 _log = logging.getLogger("klazy.serve")
 
 
@@ -54,6 +59,21 @@ class RoundRequest:
     next_forecast: Any = None
     next_limits: Any = None
     next_move_cost: float | None = None
+
+    @property
+    def is_plain(self) -> bool:
+        """Return True if it has a gradient, perhaps an id, and nothing else."""
+        return (
+            self.g is not None
+            and self.hint is None
+            and self.row is None
+            and self.t is None
+            and self.round is None
+            and self.cost is None
+            and self.next_limits is None
+            and self.next_move_cost is None
+            and not (self.waits or self.gives_up)
+        )
 
     def make_record(self, state: AgentState, id: str) -> records.Record:
         """Make the record of the round."""
@@ -95,8 +115,8 @@ class RoundResult:
 class Bulk:
     """Rounds that end all or not at all, those that are computed so far, and a store for them until they are committed.
 
-    ``agents`` are copies, ahead of the real store. A ``careful`` bulk looks for each id there before it computes a round;
-    otherwise only the commit finds out that one is known.
+    ``agents`` are copies, ahead of the real store. A careful bulk computes one round after the other, and looks for its id
+    there first; otherwise only the commit finds out that one is known.
     """
 
     requests: list[RoundRequest]
@@ -104,7 +124,8 @@ class Bulk:
     is_careful: bool
     agents: dict[str, StoredAgent] = field(default_factory=dict)
     rows: list[tuple[Any, ...]] = field(default_factory=list)
-    ids: dict[tuple[int, str], records.Row] = field(default_factory=dict)
+    # The rows of rounds with an id, by agent and id.
+    ids: dict[tuple[int, str], tuple[Any, ...]] = field(default_factory=dict)
     results: list[RoundResult] = field(default_factory=list)
     # The agents that are due for a snapshot.
     due: set[int] = field(default_factory=set)
@@ -115,6 +136,12 @@ class Bulk:
     def is_complete(self) -> bool:
         """Return True if all rounds are computed."""
         return len(self.results) == len(self.requests)
+
+    def take(self, name: str, agent: StoredAgent) -> StoredAgent:
+        """Return a copy of an agent, which plays ahead of the store."""
+        copied = self.agents[name] = agent.copy()
+        copied.store = cast(Store, self)
+        return copied
 
     def knows(self, agent: StoredAgent, id: str) -> bool:
         """Return True if the round of this id must not be computed again."""
@@ -128,13 +155,16 @@ class Bulk:
     def append(self, row: tuple[Any, ...]) -> None:
         """Keep the row of a round."""
         self.rows.append(row)
-        found = records.Row(*row[:-1])
-        if found.id:
-            self.ids[found.key >> records.AGENT_SHIFT, found.id] = found
+        id = row[_ID]
+        if id is not None:
+            self.ids[row[0] >> records.AGENT_SHIFT, id] = row
 
     def find_round(self, agent: int, id: str) -> records.Row | None:
         """Return the round of this id, if it is known."""
-        return self.ids.get((agent, id)) or self.store.find_round(agent, id)
+        row = self.ids.get((agent, id))
+        if row is None:
+            return self.store.find_round(agent, id)
+        return records.Row(*row[:-1])
 
     def put_snapshots(self, snapshots: list[records.Snapshot], _: object) -> None:
         """Note that a snapshot is due once the rounds are committed."""
@@ -256,7 +286,7 @@ class RoundWorker:
                 self._do_all(group)
         except Exception as failed:
             # Nothing of the group is in the store.
-            if not isinstance(failed, StoreFailed):
+            if not isinstance(failed, StoreFailed | TakenError):
                 _log.exception("a request failed")
             self.agents.clear()
             self._current.clear()
@@ -386,11 +416,15 @@ class RoundWorker:
         """End a round, and note whether that was slow."""
         start = thread_time()
         result = self._end(agent, request, bulk)
-        if thread_time() - start > SLOW_SECONDS:
-            self.slow.add(request.agent)
-        else:
-            self.slow.discard(request.agent)
+        self._note_speed([request.agent], thread_time() - start)
         return result
+
+    def _note_speed(self, names: list[str], seconds: float) -> None:
+        """Remember whether the rounds of these agents are slow, which took so long together."""
+        if seconds > SLOW_SECONDS * len(names):
+            self.slow.update(names)
+        else:
+            self.slow.difference_update(names)
 
     def _end(self, agent: StoredAgent, request: RoundRequest, bulk: Bulk | None) -> RoundResult:
         id = "" if request.id is None else records.check_id(request.id)
@@ -450,11 +484,11 @@ class RoundWorker:
         while not bulk.is_complete and seconds < PART_SECONDS:
             request = bulk.requests[len(bulk.results)]
             try:
-                agent = bulk.agents.get(request.agent)
-                if agent is None:
-                    agent = bulk.agents[request.agent] = self.find_to_write(request.agent).copy()
-                    agent.store = cast(Store, bulk)
-                bulk.results.append(self._play(agent, request, bulk))
+                if not self._play_alike(bulk):
+                    agent = bulk.agents.get(request.agent)
+                    if agent is None:
+                        agent = bulk.take(request.agent, self.find_to_write(request.agent))
+                    bulk.results.append(self._play(agent, request, bulk))
             except (InvalidInput, Overtaken, Problem) as refused:
                 # Whoever sent them knows now.
                 for each in bulk.requests:
@@ -474,13 +508,76 @@ class RoundWorker:
             got = f"{len(bulk.results)} of {len(bulk.requests)} took longer"
             raise Problem(413, f"{limit}, but {got}. Send fewer at once.")
 
-    def finish(self, bulk: Bulk) -> list[RoundResult] | None:
-        """Commit computed rounds; None, and nothing has happened, if others have played these agents meanwhile."""
-        try:
-            if bulk.rows:
-                self.store.append_many(bulk.rows)
-        except TakenError:
-            return None
+    def _play_alike(self, bulk: Bulk) -> bool:
+        """Compute the next rounds in one compiled call, as a fleet does; return False if there are none for that."""
+        if bulk.is_careful:
+            return False
+        start = thread_time()
+        requests, agents, ids = self._list_alike(bulk)
+        if len(requests) < 2:
+            return False
+        made = None
+        d = agents[0].state.learner.domain.dim
+        if all(request.g is not None and len(request.g) == d for request in requests):
+            made = compute_together(agents, np.array([request.g for request in requests]), ids)
+        if made is None:
+            # A gradient does not fit. Round by round it turns out which one.
+            bulk.is_careful = True
+            return False
+        _, outcomes, rows = made
+        for agent, outcome, row in zip(agents, outcomes, rows, strict=True):
+            bulk.append(row)
+            agent.apply(outcome, row)
+            decision = agent.state.spec.name(outcome.x)
+            bulk.results.append(
+                RoundResult(outcome.t + 1, outcome.x, decision, False, outcome.switching)
+            )
+        self._note_speed([request.agent for request in requests], thread_time() - start)
+        return True
+
+    def _list_alike(self, bulk: Bulk) -> tuple[list[RoundRequest], list[StoredAgent], list[str]]:
+        """Return the next rounds that one compiled call can play, with their agents and ids.
+
+        They are plain rounds of different agents, which are alike. A round that is known, or is to be rejected, is not listed.
+        """
+        requests: list[RoundRequest] = []
+        agents: list[StoredAgent] = []
+        ids: list[str] = []
+        listed: set[str] = set()
+        room = NUMBERS_TOGETHER
+        for request in islice(bulk.requests, len(bulk.results), None):
+            name = request.agent
+            if not request.is_plain or name in listed or name in self.slow:
+                break
+            try:
+                id = "" if request.id is None else records.check_id(request.id)
+                agent = bulk.agents.get(name)
+                if agent is None:
+                    agent = self.find(name)
+                    if name in self.lost:
+                        break
+                    agent = bulk.take(name, agent)
+            except (InvalidInput, Problem):
+                break
+            state = agent.state
+            if not state.is_plain or state.deleted or agent.is_stale:
+                break
+            is_alike = not agents or agents[0].agent.configuration == agent.agent.configuration
+            room -= state.form.size
+            if not is_alike or room < 0 or (id and bulk.knows(agent, id)):
+                break
+            if agent.is_due:
+                agent.take_snapshots()
+            requests.append(request)
+            agents.append(agent)
+            ids.append(id)
+            listed.add(name)
+        return requests, agents, ids
+
+    def finish(self, bulk: Bulk) -> list[RoundResult]:
+        """Insert computed rounds; the transaction must be undone if others have played these agents meanwhile."""
+        if bulk.rows:
+            self.store.append_many(bulk.rows)
         for name, agent in bulk.agents.items():
             agent.store = self.store
             if agent.agent.id in bulk.due:
