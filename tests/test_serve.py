@@ -2,6 +2,7 @@
 
 import json
 import re
+import socket
 import time
 from contextlib import ExitStack
 from pathlib import Path
@@ -18,6 +19,8 @@ from klazy.live.sqlite import SqliteStore
 from klazy.live.store import open_store
 from klazy.live.stored import compute_together
 from klazy.serve.access import Grant, RateLimiter
+from klazy.serve.server import listen
+from klazy.serve.settings import Settings
 from klazy.serve.worker import RoundWorker
 from served import run_service
 
@@ -914,6 +917,15 @@ def test_logs_name_no_token_and_no_query(served, caplog):
     assert any("/agents/none" in line and '"token": "admin"' in line for line in lines)
     for secret in (*served.tokens.values(), "klazy_guess", "secret"):
         assert not any(secret in line for line in lines)
+
+
+def test_the_second_part_of_an_answer_is_sent_at_once():
+    """Without it, and without uvloop, each request takes 40 ms."""
+    with listen(Settings(port=0)) as listening:
+        with socket.create_connection(listening.getsockname()) as _:
+            line, _ = listening.accept()
+        with line:
+            assert line.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY) != 0
 
 
 def test_after_all_of_this_the_store_is_whole(served):

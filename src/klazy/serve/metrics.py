@@ -34,6 +34,8 @@ class Metrics:
             name: Counter(f"klazy_{name}", about, labels, registry=self._own)
             for name, (about, labels) in COUNTERS.items()
         }
+        # The counters of each agent's rounds and movement: to look them up takes longer than to count.
+        self._of_rounds: dict[str, tuple[Counter, Counter]] = {}
         about = "How long requests took."
         self._seconds = Histogram(
             "klazy_request_seconds", about, ["route"], buckets=BUCKETS, registry=self._own
@@ -44,10 +46,18 @@ class Metrics:
         if played.repeated:
             self._counters["repeated"].labels(agent).inc()
             return
-        self._counters["rounds"].labels(agent).inc()
-        self._counters["movement_paid"].labels(agent).inc(played.moved)
-        for guard in split_guards(played.guards):
-            self._counters["guards_binding"].labels(agent, guard).inc()
+        counters = self._of_rounds.get(agent)
+        if counters is None:
+            counters = self._of_rounds[agent] = (
+                self._counters["rounds"].labels(agent),
+                self._counters["movement_paid"].labels(agent),
+            )
+        rounds, paid = counters
+        rounds.inc()
+        paid.inc(played.moved)
+        if played.guards:
+            for guard in split_guards(played.guards):
+                self._counters["guards_binding"].labels(agent, guard).inc()
 
     def count_loss(self, agent: str) -> None:
         """Count an agent whose acknowledged rounds are gone."""
