@@ -165,6 +165,7 @@ bench: .venv/ready
 	$(BIN)/python benchmarks/bench.py --write docs/benchmarks.md
 	$(BIN)/python benchmarks/start.py --write docs/benchmarks.md
 	$(BIN)/python benchmarks/levels.py --write docs/benchmarks.md
+	$(BIN)/python benchmarks/serve.py --write docs/benchmarks.md
 
 ensembles: .venv/ready
 	$(BIN)/python benchmarks/ensembles.py --write docs/ensembles.md

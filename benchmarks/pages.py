@@ -33,13 +33,24 @@ def run(about: str | None, heading: str, out: str, make: Callable[[Path, Path], 
         "--write", type=Path, help=f"put the tables into this file, under its heading {heading!r}"
     )
     options = arguments.parse_args()
-    before, found, after = (
-        options.write.read_text().partition(heading) if options.write else ("", heading, "")
-    )
-    if not found:
-        raise SystemExit(f"{options.write} has no heading {heading!r}.")
+    if options.write:
+        cut(options.write, heading)
     text = make(options.out, options.write.parent if options.write else options.out)
     print(text)
     if options.write:
-        _, following, rest = after.partition("\n## ")
-        options.write.write_text(f"{before}{heading}\n\n{text}{following}{rest}")
+        put(options.write, heading, text)
+
+
+def cut(page: Path, heading: str) -> tuple[str, str]:
+    """What stands before and after the section of this heading; a page without it ends the script."""
+    before, found, after = page.read_text().partition(heading)
+    if not found:
+        raise SystemExit(f"{page} has no heading {heading!r}.")
+    _, following, rest = after.partition("\n## ")
+    return before, following + rest
+
+
+def put(page: Path, heading: str, text: str) -> None:
+    """Put the text into a page, under its heading."""
+    before, after = cut(page, heading)
+    page.write_text(f"{before}{heading}\n\n{text}{after}")
