@@ -905,6 +905,13 @@ def test_openapi_has_an_example_of_every_body_that_works(served):
     )
 
 
+def test_openapi_says_which_paths_need_a_token(served):
+    for path, methods in served.ask("GET", "/openapi.json").json()["paths"].items():
+        for method, about in methods.items():
+            answer = served.http.request(method, path.format(name="nobody"))
+            assert (answer.status_code == 401) == ("security" in about), path
+
+
 def test_logs_name_no_token_and_no_query(served, caplog):
     caplog.set_level("DEBUG")
     served.ask("DELETE", "/agents/none?reason=secret")

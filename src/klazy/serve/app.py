@@ -7,10 +7,9 @@ from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, FastAPI, Path, Query, Request
+from fastapi import APIRouter, FastAPI, Path, Query, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
-from fastapi.security import HTTPBearer
 from pydantic_core import to_json
 from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse, Response
@@ -37,13 +36,13 @@ PROBLEMS: dict[int | str, dict[str, Any]] = {
 }
 # The role that a path needs for its agent. CheckedRoute looks for it, and OpenAPI shows it.
 ROLE = "x-role"
-# AccessMiddleware checks tokens; this describes them in OpenAPI.
-TOKEN = Depends(
-    HTTPBearer(scheme_name="token", description="From klazy tokens add.", auto_error=False)
-)
-READER: dict[str, Any] = {"openapi_extra": {ROLE: "reader"}}
-WRITER: dict[str, Any] = {"openapi_extra": {ROLE: "writer"}}
-ADMIN: dict[str, Any] = {"openapi_extra": {ROLE: "admin"}}
+# AccessMiddleware checks tokens; this describes them in OpenAPI. FastAPI's own description would look for them in each request.
+TOKEN = {"type": "http", "scheme": "bearer", "description": "From klazy tokens add."}
+NEEDS_TOKEN = {"security": [{"token": []}]}
+HOLDER: dict[str, Any] = {"openapi_extra": NEEDS_TOKEN}
+READER: dict[str, Any] = {"openapi_extra": {ROLE: "reader", **NEEDS_TOKEN}}
+WRITER: dict[str, Any] = {"openapi_extra": {ROLE: "writer", **NEEDS_TOKEN}}
+ADMIN: dict[str, Any] = {"openapi_extra": {ROLE: "admin", **NEEDS_TOKEN}}
 Name = Annotated[str, Path(description="The name of an agent.", examples=["eu-west"])]
 
 
@@ -58,7 +57,7 @@ def make_app(settings: Settings) -> AccessMiddleware:
         finally:
             await asyncio.to_thread(service.close)
 
-    app = FastAPI(
+    app = DescribedApp(
         title="klazy",
         version=klazy.__version__,
         description="Decisions that should hold still, over HTTP.",
@@ -84,6 +83,15 @@ async def _answer_unknown(request: Request, failed: Any) -> Response:
     path = f"{request.method} {request.url.path}"
     detail = f"There is no {path}. /openapi.json lists the paths and their methods."
     return problems.make_response(Problem(failed.status_code, detail, headers=failed.headers))
+
+
+class DescribedApp(FastAPI):
+    """An application whose OpenAPI says what a token is."""
+
+    def openapi(self) -> dict[str, Any]:
+        about = super().openapi()
+        about["components"]["securitySchemes"] = {"token": TOKEN}
+        return about
 
 
 class JsonRequest(Request):
@@ -124,9 +132,7 @@ class CheckedRoute(APIRoute):
 
 
 def _make_router(tag: str) -> APIRouter:
-    return APIRouter(
-        tags=[tag], responses=PROBLEMS, route_class=CheckedRoute, dependencies=[TOKEN]
-    )
+    return APIRouter(tags=[tag], responses=PROBLEMS, route_class=CheckedRoute)
 
 
 def _answer_json(about: Any) -> Response:
@@ -190,7 +196,7 @@ def _list_round_paths(service: Service) -> APIRouter:
         """Stop waiting for the feedback of a round; the answer is the decision to play, as before."""
         return await end(RoundRequest(name, **vars(body), gives_up=True))
 
-    @router.post("/rounds", response_model=schemas.Answers)
+    @router.post("/rounds", response_model=schemas.Answers, **HOLDER)
     async def play_all(body: schemas.Rounds, request: Request) -> Response:
         """End rounds of many agents: all of them or, if one is rejected, none."""
         for place, entry in enumerate(body.rounds):
@@ -220,7 +226,7 @@ def _list_agent_paths(service: Service) -> APIRouter:
     reader = service.reader
     summary: dict[str, Any] = {"response_model": schemas.Summary}
 
-    @router.get("/agents", response_model=schemas.Summaries)
+    @router.get("/agents", response_model=schemas.Summaries, **HOLDER)
     async def list_agents(
         request: Request,
         after: Annotated[str, Query(description="Begin after this name.")] = "",
