@@ -65,7 +65,7 @@ class RoundRequest:
         """Return True if it has a gradient, perhaps an id, and nothing else."""
         return (
             self.g is not None
-            and self.hint is None
+            and self.next_hint is None
             and self.row is None
             and self.t is None
             and self.round is None
