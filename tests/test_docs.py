@@ -234,7 +234,7 @@ def test_every_learner_is_chosen_from_and_explained(name):
         assert [rule for rule in rules if f"{rule}(" not in text] == []
 
 
-@pytest.mark.parametrize("base", [kl.contrib.LookAhead, kl.contrib.Rule])
+@pytest.mark.parametrize("base", [kl.contrib.LookAhead, kl.contrib.ConversionRule])
 def test_every_baseline_and_every_rule_for_jobs_is_explained(base):
     text = (ROOT / "docs" / "algorithms.md").read_text(encoding="utf-8")
     names = [kind.__name__ for kind in concrete(base)]

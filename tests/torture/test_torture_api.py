@@ -56,6 +56,24 @@ RUN_OF_SQUARES = kl.run(GD, SQUARES, engine="step")
 MIRROR = contrib.MirrorMemory(
     kl.Simplex(5), 1.0, memory=kl.memories.Decay(4.0), geometry=contrib.Entropy(0.1)
 )
+
+
+class Echo:
+    """A model of features that always forecasts the same."""
+
+    def learn_one(self, x, y):
+        return
+
+    def predict_one(self, x):
+        return 1.0
+
+    def fit(self, X, y):
+        return
+
+    def predict(self, X):
+        return [1.0] * len(X)
+
+
 PATH = Path(tempfile.gettempdir()) / "klazy-that-is-not-there"
 FINITE = {"costs": G, "domain": BALL, "gap": 0.1, "iterations": 200}
 
@@ -106,6 +124,8 @@ FUNCTIONS = {
     contrib.robd_pulls: {"growth": 0.5, "move_cost": 2.0},
     contrib.robd_ratio: {"growth": 0.5, "move_cost": 2.0, "stay": 1.0, "follow": 0.3},
     contrib.budgeting_ratio: {"kinds": 2},
+    contrib.Forecaster: {"model": Echo(), "targets": ["a"], "features": ["b"], "ahead": 2},
+    contrib.Refit: {"model": Echo(), "every": 2, "window": 9},
     contrib.sword: {"domain": BALL, "T": 50, "G": 1.0, "L": 1.0, "family": kl.Quadratic(), "start": np.zeros(5)},
     contrib.sword_plus_plus: {"domain": BALL, "T": 50, "G": 1.0, "L": 1.0, "start": np.zeros(5)},
     contrib.sword_bound: {"T": 50, "G": 1.0, "D": 2.0, "L": 1.0, "P": 2.0, "V": 3.0},
