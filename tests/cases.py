@@ -158,7 +158,7 @@ def learners_on(domain: kl.types.ConvexSet) -> list[Maker]:
         first = (
             share * kinds.index(type(domain).__name__) if type(domain).__name__ in kinds else 0
         )
-        rules = [rules[(first + i) % len(rules)] for i in range(max(3, share))]
+        rules = [rules[(first + i) % len(rules)] for i in range(max(2, share))]
     return [make for name, make in LEARNERS.items() if RULES_OF[name] in rules]
 
 

@@ -22,12 +22,11 @@ from cases import (
     EVERY_LEARNER,
     LEARNERS,
     PUBLIC,
-    THUMBS,
     TRIANGLE,
     gradients,
 )
 from klazy.base.config import _CLASSES, _file_name
-from klazy.kernels.layout import RULE_CODES, find_missing_part
+from klazy.kernels.layout import find_missing_part
 from klazy.live.agent import add_checksum
 from nursery import share
 
@@ -48,15 +47,14 @@ PLACES = [
 
 
 def places_of(make):
-    """Where a learner is tried: compiled, rules take turns on the sets, ensembles meet one; as plain Python, all meet each."""
+    """Where a learner is tried: compiled, each set meets a rule, and the simplex the others; as plain Python, all meet each."""
     if JIT_OFF:
         return PLACES
-    if make in THUMBS.values():
-        return [kl.Simplex(5)]
-    if make not in LEARNERS.values():
-        return [kl.Simplex(5)]  # whose kernels the tests of files need, too
-    rule = RULE_CODES[make(kl.L2Ball(5), 1.0).rule]
-    return [PLACES[rule % len(PLACES)]]
+    if make in LEARNERS.values():
+        rule = make(kl.L2Ball(5), 1.0).rule
+        if rule in ("k_lazy", "patient"):
+            return [kl.L2Ball(5) if rule == "k_lazy" else PLACES[-1]]
+    return [kl.Simplex(5)]  # whose kernels the tests of files need, too
 
 
 @pytest.mark.parametrize(

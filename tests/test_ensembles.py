@@ -115,7 +115,7 @@ PLACES = [kl.L2Ball(5), kl.L1Ball(5), kl.Simplex(5), kl.Box(np.zeros(5) - 1.0, n
 
 
 @pytest.mark.parametrize("beta", RULES)
-@pytest.mark.parametrize("domain", PLACES, ids=repr)
+@pytest.mark.parametrize("domain", PLACES if JIT_OFF else PLACES[::2], ids=repr)
 @settings(max_examples=1 if JIT_OFF else 60)
 @given(
     seed=seeds,

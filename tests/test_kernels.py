@@ -152,7 +152,9 @@ PLACED = [
 def test_every_rule_that_places_its_point(domain, make):
     learner = make(domain, 1.0)
     asymmetric = kl.contrib.AsymmetricMovement(0.3, up=1.0, down=2.0)
-    movements = [learner.movement, learner.movement.replace(weight=0.0)]
+    movements = [learner.movement]
+    if JIT_OFF or type(domain) in (kl.L2Ball, kl.CappedSimplex):
+        movements.append(learner.movement.replace(weight=0.0))  # a kernel of its own
     if type(domain) is not kl.L2Ball:
         movements.append(asymmetric)
     for seed, movement in enumerate(movements):

@@ -1070,7 +1070,7 @@ class TestTheProblemAsItIs:
             assert (remote.hitting, remote.switching) == (agent.hitting, agent.switching)
             assert [remote.about[name] for name in ("per", "lead", "delay")] == [[60.0], 2, 1]
 
-    def test_has_decisions_in_units_of_their_own(self):
+    def test_has_decisions_in_units_of_their_own(self, by_step):
         """Dividing the demand by hand is the same, but for the rows that the agent takes; whole numbers are the default."""
         demand = 600.0 + 400.0 * np.sin(np.arange(80) / 6.0)[:, None]
         options = {

@@ -24,6 +24,7 @@ from cases import (
     SCHEDULES,
     costs_of,
     flattened,
+    one_of_each_rule,
 )
 from klazy.kernels import batch, ensemble, fleet, offline, sequence
 
@@ -136,7 +137,7 @@ def play_everything(rng):
         results += [*trace.kept.values(), *trace.totals, *flattened(trace.state)]
     agent = kl.Agent(kl.KLazyGD(kl.L2Ball(5), sigma, k=4))
     results += [agent.update(row) for row in g[:10]]
-    pair = kl.SAder([kl.GD(kl.Simplex(5), 2.0), kl.KLazyGD(kl.Simplex(5), 2.0, k=4)])
+    pair = kl.SAder(one_of_each_rule(kl.Simplex(5), 2.0))
     trace = kl.run(pair, g, record="experts", engine="compiled")
     results += [*trace.kept.values(), *flattened(trace.state)]
     auto = kl.auto(kl.Simplex(5), kl.TVMovement())
