@@ -1,4 +1,4 @@
-"""Where tests keep agents: a file, and a real PostgreSQL."""
+"""Where tests keep agents, a file or a real PostgreSQL, and replays that are quick."""
 
 import tempfile
 
@@ -43,3 +43,15 @@ POSTGRES = pytest.param("postgres", marks=pytest.mark.xdist_group("postgres"))
 def place(request, file):
     """Where a store may be made: a file, or an empty database of a real PostgreSQL."""
     return file if request.param == "sqlite" else request.getfixturevalue("server").clear()
+
+
+@pytest.fixture
+def few(monkeypatch):
+    """Few contenders, which play as NumPy."""
+    from klazy.studies.contenders import REPLAY, Counts, list_contenders
+
+    names = {"fixed", "GD", "k-lazyGD", "auto", "forecast"}
+    chosen = [contender for contender in list_contenders(REPLAY) if contender.name in names]
+    scoring = "klazy.studies.replay.scoring"
+    monkeypatch.setattr(f"{scoring}.list_contenders", lambda study: chosen)
+    monkeypatch.setattr(f"{scoring}.REPLAY_COUNTS", Counts(2, 2, 1))

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import klazy as kl
 from cases import FAMILIES as EVERY_FAMILY
-from cases import PUBLIC, TRIANGLE, concrete, costs_of, gradients, rows_of
+from cases import PUBLIC, TRIANGLE, concrete, costs_of, cover_pairs, gradients, rows_of
 from klazy.base.checks import Array, InvalidInput
 from klazy.contrib import best_with_path_length
 from klazy.game.game import Game
@@ -258,6 +258,17 @@ class TestDrift:
         assert drift_with(kl.TVMovement(), kl.L2Ball(3), relatives) is None
 
 
+# A set, a movement, and whether there is a point before the first; the last two sets are of portfolios.
+RAMPED = [
+    (BOX, kl.L1Movement(0.3), True),
+    (BOX, kl.contrib.AsymmetricMovement(0.4, up=2.0), False),
+    (BOX, kl.L1Movement(0.0), False),
+    (SIMPLEX, kl.TVMovement(0.4), False),
+    (kl.CappedSimplex(3, 1.0, 0.7), kl.L1Movement(0.2), True),
+]
+RAMPS = [(0.1, 0.2), (None, 0.15), ([0.1, 0.2, 0.3], None)]
+
+
 class TestAgainstAConicSolver:
     @pytest.mark.parametrize("name", FAMILIES)
     @pytest.mark.parametrize("domain", SETS, ids=repr)
@@ -277,22 +288,16 @@ class TestAgainstAConicSolver:
             conic(costs, SIMPLEX, movement, x0),
         )
 
-    @pytest.mark.parametrize("name", FAMILIES)
-    @pytest.mark.parametrize("ramp", [(0.1, 0.2), (None, 0.15), ([0.1, 0.2, 0.3], None)], ids=str)
     @pytest.mark.parametrize(
-        ("domain", "movement", "stands"),
+        ("game", "ramp", "name"),
         [
-            (BOX, kl.L1Movement(0.3), True),
-            (BOX, kl.contrib.AsymmetricMovement(0.4, up=2.0), False),
-            (BOX, kl.L1Movement(0.0), False),
-            (SIMPLEX, kl.TVMovement(0.4), False),
-            (kl.CappedSimplex(3, 1.0, 0.7), kl.L1Movement(0.2), True),
+            *cover_pairs(RAMPED, RAMPS, FAMILIES[:-1]),
+            *cover_pairs(RAMPED[-2:], RAMPS, FAMILIES[-1:]),
         ],
         ids=str,
     )
-    def test_limits_of_rising_and_falling(self, domain, movement, stands, ramp, name):
-        if not has_domain(name, domain):
-            return
+    def test_limits_of_rising_and_falling(self, game, ramp, name):
+        domain, movement, stands = game
         costs = costs_of(name, T, 3, 5)
         x0 = domain.start if stands else None
         found = offline_optimum(costs, domain, movement, x0=x0, ramp=ramp, gap=1e-5)

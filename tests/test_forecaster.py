@@ -285,18 +285,6 @@ VARIANTS = {
 }
 
 
-@pytest.fixture
-def few(monkeypatch):
-    """Few contenders, which play as NumPy."""
-    from klazy.studies.contenders import REPLAY, Counts, list_contenders
-
-    names = {"fixed", "GD", "k-lazyGD", "auto", "forecast"}
-    chosen = [contender for contender in list_contenders(REPLAY) if contender.name in names]
-    scoring = "klazy.studies.replay.scoring"
-    monkeypatch.setattr(f"{scoring}.list_contenders", lambda study: chosen)
-    monkeypatch.setattr(f"{scoring}.REPLAY_COUNTS", Counts(2, 2, 1))
-
-
 @contextmanager
 def forget_afterwards():
     yield

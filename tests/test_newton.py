@@ -241,13 +241,12 @@ ROUNDING = pytest.mark.filterwarnings("ignore:Solution may be inaccurate")
 
 
 @ROUNDING
-@pytest.mark.parametrize("seed", [None, 0, 1, 2])
+@pytest.mark.parametrize(("seed", "T"), [(None, 120), (0, 120)])
 @pytest.mark.parametrize("name", KINDS)
-def test_maler_keeps_the_bound_of_every_kind(name, seed):
+def test_maler_keeps_the_bound_of_every_kind(name, seed, T):
     kind = KINDS[name]
-    for T in (40, 300):
-        regret, _ = play(Maler(BALL, T, kind.G), kind, T, seed)
-        assert regret <= maler_bound(T, kind.G, D, 2, mu=kind.mu, alpha=kind.alpha) + 1e-6
+    regret, _ = play(Maler(BALL, T, kind.G), kind, T, seed)
+    assert regret <= maler_bound(T, kind.G, D, 2, mu=kind.mu, alpha=kind.alpha) + 1e-6
 
 
 @ROUNDING
@@ -264,10 +263,10 @@ def test_newton_keeps_its_bound_moving_included(name, seed):
             assert regret + price * moved <= bound + 1e-6
 
 
-@pytest.mark.parametrize("seed", [None, 0, 1, 2])
+@pytest.mark.parametrize("seed", [None, 0, 1])
 def test_descent_on_strongly_convex_costs_keeps_its_bound_moving_included(seed):
     kind = KINDS["quadratic"]
-    for T in (40, 1000):
+    for T in (40, 200):
         regret, x = play(kl.GD(BALL, Proportional(1.0)), kind, T, seed)
         moved = np.linalg.norm(np.diff(x, axis=0), axis=1).sum()
         for price in (0.0, 1.0, 10.0):

@@ -80,7 +80,8 @@ def account_by_hand(
 
 
 def test_every_number_is_that_of_pandas(prices):
-    own = pd.DataFrame({"AAPL": [0.5, 0.1], "BAC": [0.2, 0.8]}, index=prices.index[[0, 300]])
+    prices = prices.iloc[:170]
+    own = pd.DataFrame({"AAPL": [0.5, 0.1], "BAC": [0.2, 0.8]}, index=prices.index[[0, 100]])
     found = backtest(
         prices=prices,
         weights={"mine": own, "mix": {"AAPL": 0.6, "GE": 0.4}},
@@ -416,7 +417,7 @@ def test_impact_is_charged_on_top(prices):
 
 
 def test_everyone_of_the_literature_plays_and_the_result_shows_itself(prices):
-    found = backtest(prices=prices, cap=0.5, cash=0.02)
+    found = backtest(prices=prices.iloc[:100], cap=0.5, cash=0.02)
     assert {"auto", "exponentiated gradient", "online Newton step", "OLMAR"} <= set(found.names)
     text = repr(found)
     assert text.splitlines()[0].split()[:4] == ["portfolio", "kind", "wealth", "growth"]

@@ -255,7 +255,7 @@ class TestTreeDescent:
         for movement in (pair_metric(n, 1.0, 1.0), pair_metric(n), draw_metric(5, n)):
             learner = TreeDescent(kl.Simplex(n), movement, rate)
             size = 0.1 * float(learner.switching[learner.switching > 0.0].min())
-            T = min(3000, int(20 * n * learner.switching.max() / size))
+            T = min(1200, int(20 * n * learner.switching.max() / size))
             assert self.check(learner, charge_the_largest_share(learner, size, T)) > 1.3
 
     @given(
@@ -435,33 +435,33 @@ class TestDrawnStates:
         movement = pair_metric(4, far=20.0)
         rng = np.random.default_rng(0)
         # Shares change within both groups at once, and none need change the group.
-        split = rng.dirichlet(np.ones(2), (30, 2))
-        x = np.empty((30, 4))
+        split = rng.dirichlet(np.ones(2), (15, 2))
+        x = np.empty((15, 4))
         x[:, ::2] = 0.5 * split[:, 0]
         x[:, 1::2] = 0.5 * split[:, 1]
         advised = kl.contrib.Advice(kl.Simplex(4), x)
-        trace = kl.run(advised, np.zeros((30, 4)), movement=movement, x0=x[0], engine="step")
+        trace = kl.run(advised, np.zeros((15, 4)), movement=movement, x0=x[0], engine="step")
         expected = trace.totals.switching
 
         def pay(states):
             return float(movement.paid(np.eye(4)[states])[1:].sum())
 
-        drawn = np.array([pay(sample_actions(trace, seed)) for seed in range(200)])
+        drawn = np.array([pay(sample_actions(trace, seed)) for seed in range(100)])
         assert abs(drawn.mean() - expected) < 4.0 * drawn.std() / np.sqrt(len(drawn))
         rounds = [
             kl.run(
-                OneState(advised, movement, seed=seed), np.zeros((30, 4)), x0=x[0], engine="step"
+                OneState(advised, movement, seed=seed), np.zeros((15, 4)), x0=x[0], engine="step"
             ).x.argmax(axis=1)
-            for seed in range(60)
+            for seed in range(40)
         ]
         paid = np.array([pay(states) for states in rounds])
         assert abs(paid.mean() - expected) < 4.0 * paid.std() / np.sqrt(len(paid))
         share = np.mean([np.eye(4)[states] for states in rounds], axis=0)
-        assert np.abs(share - x).max() < 5.0 * np.sqrt(0.25 / 60)
+        assert np.abs(share - x).max() < 5.0 * np.sqrt(0.25 / 40)
         # As many switches as under total variation, but not across groups.
         from klazy.game.discrete import _draw_actions
 
-        blind = [pay(_draw_actions(x, np.random.default_rng(seed))) for seed in range(50)]
+        blind = [pay(_draw_actions(x, np.random.default_rng(seed))) for seed in range(30)]
         assert np.mean(blind) > 3.0 * expected
 
     def test_an_agent_repeats_its_draws_from_the_store(self, tmp_path):
