@@ -199,7 +199,7 @@ def of_reluctance(folder: str) -> list[str]:
                 kl.run(learner, g, record="totals").totals, totals, rtol=1e-8
             )
             moves = float((kl.run(learner, g, record="costs").switching > 0.0).mean())
-            cells = f"{mark(ratio, ratio <= 1.25)} | {fastest / len(g) * 1e9:.0f} | {moves:.1%}"
+            cells = f"{mark(ratio, ratio <= 1.0)} | {fastest / len(g) * 1e9:.0f} | {moves:.1%}"
             lines.append(f"| {name} | {window:g} | {horizon:g} | {cells} |")
             print(lines[-1], file=sys.stderr, flush=True)
     return lines
@@ -282,6 +282,10 @@ def mark(value: float, is_reached: bool) -> str:
     return f"{value:.2f}" if is_reached else f"{value:.2f} (missed)"
 
 
+# Seconds of a round of auto, by dimension.
+AUTO_AIMS = {5: 3e-6, 50: 20e-6, 1000: 250e-6}
+
+
 def of_auto() -> list[str]:
     """What a round of auto takes, in ``run`` and as an ``Agent.update``, without and with a season, and by dimension."""
     lines = [
@@ -314,7 +318,7 @@ def of_auto() -> list[str]:
                     agent.update(row)
 
             single = min(seconds(update) for _ in range(5))
-            in_run = mark(whole / T * 1e6, d > 5 or whole / T <= 3e-6)
+            in_run = mark(whole / T * 1e6, whole / T <= AUTO_AIMS[d])
             live = mark(single / len(rows) * 1e6, d > 5 or single / len(rows) <= 10e-6)
             lines.append(f"| {name} | {d} | {what} | {in_run} | {live} |")
             print(lines[-1], file=sys.stderr, flush=True)
@@ -554,15 +558,18 @@ def table() -> str:
             "over the time of the whole run: 100% would mean that only the memory is left to wait for.",
             "\n".join(against_c(folder)),
             "## Moving only if it pays, d = 5",
-            "`Reluctant` against `benchmarks/plain_prox.c`, T = 200 000; the aim is at most 1.25.",
+            "`Reluctant` against `benchmarks/plain_prox.c`, T = 200 000; the aim is at most 1. On a box LLVM blends and "
+            "compares where gcc jumps, and a learner that hardly moves is always where the jumps are predicted.",
             "\n".join(of_reluctance(folder)),
             "## Ensembles, d = 5",
             f"SAder-k with {EXPERTS} experts and a given rate, T = 200 000, against `benchmarks/plain_ensemble.c`, the "
             "same loop in plain C, and against NumPy vectorised over the experts. The aims: 1.1 times C, 300 times NumPy.",
             "\n".join(of_ensembles(folder)),
             "## auto",
-            "Microseconds on this machine, the least of five. The aims at d = 5: 3 in `run`, 10 an `Agent.update`. On the l2 "
-            "ball a move is a search over one number, and has no closed form. Beyond 64 dimensions `auto` looks for no season.",
+            "Microseconds on this machine, the least of five. The aims at d = 5: 3 in `run`, 10 an `Agent.update`; at d = 50 "
+            "and 1000: 20 and 250 in `run`. On the l2 ball a move is a search over one number, and has no closed form. In many "
+            "dimensions the sums of the regression and the search for a season, 512 lags, are most of what is left to save. "
+            "Beyond 64 dimensions `auto` looks for no season.",
             "\n".join(of_auto()),
             "### Every set, movement and cost, d = 5",
             "Microseconds a round of `auto` in `run`, over noisy phases and over a season of 24 rounds, at a price of 1. "
