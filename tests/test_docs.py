@@ -90,7 +90,7 @@ def marks_of(page):
     group = pytest.mark.xdist_group(page.stem)
     return (
         (group, pytest.mark.long)
-        if page.stem in ("cluster", "forecasts", "leaderboard", "live_agent", "sweeps")
+        if page.stem in ("cluster", "forecasts", "leaderboard", "live_agent", "replay", "sweeps")
         else (group,)
     )
 
