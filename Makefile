@@ -118,8 +118,8 @@ dist: .venv/release
 	  done || exit 1; \
 	done
 
-# The pack of kernels that are compiled ahead, a wheel for each Python named, tried next to the wheel of `make dist`. It takes
-# about ten minutes of a processor for each Python; the processor must have AVX-512.
+# The pack of kernels that are compiled ahead, a wheel for each Python named, tried next to the wheel of `make dist`. It compiles
+# for minutes for each Python; the processor must have AVX-512.
 kernels: .venv/release
 	rm -rf build/pack
 	for python in $(PYTHONS); do \

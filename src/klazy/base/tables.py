@@ -3,6 +3,7 @@
 import csv
 import io
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,9 +23,10 @@ _ESCAPED |= {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\texta
 _LATEX_ESCAPES = str.maketrans(_ESCAPED | {"<": r"\textless{}", ">": r"\textgreater{}"})
 
 
-class Tabular:
+class Tabular(ABC):
     """Results with a table and a figure: what a paper or another program takes of them."""
 
+    @abstractmethod
     def list_rows(self) -> list[dict[str, Any]]:
         """List the rows of the table.
 
@@ -33,11 +35,10 @@ class Tabular:
         list of dict
             The cells of each row by the names of the columns, numbers with all digits.
         """
-        raise NotImplementedError
 
+    @abstractmethod
     def plot(self) -> Any:
         """Draw it."""
-        raise NotImplementedError
 
     def to_pandas(self) -> "DataFrame":
         """Convert the table to a pandas frame, where pandas is installed.
