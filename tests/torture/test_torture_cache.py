@@ -15,6 +15,7 @@ import pytest
 from audit import amount, record
 from numba import float64, void
 
+from klazy.base.files import lock_file
 from klazy.kernels import binding
 
 pytestmark = [
@@ -299,11 +300,28 @@ def test_processes_that_compile_one_kernel_together(folder):
         process.stdin = None
     answers = [process.communicate() for process in together]
     assert [process.returncode for process in together] == [0] * many, answers
+    assert sorted(found for found, _ in answers) == ["False\n"] + ["True\n"] * (many - 1)
     assert len(list(folder.iterdir())) == 1
     assert compile_double()
     record(
         "cache-together",
-        "Processes that compiled one kernel at the same time",
+        "Processes that needed one kernel at the same time",
         many,
-        "all worked, and left one whole file",
+        "one compiled it, all worked, and it is one whole file",
     )
+
+
+def test_nobody_waits_forever_for_a_process_that_does_not_go_on(folder, monkeypatch):
+    monkeypatch.setattr(binding, "LONGEST_TURN", 0.2)
+    taken = []
+
+    def lock_for_good(path, wait):
+        if not taken:
+            taken.append(lock_file(path, wait=wait))
+        raise BlockingIOError
+
+    monkeypatch.setattr(binding, "lock_file", lock_for_good)
+    assert not compile_double()
+    assert len(taken) == 1
+    assert compile_double()
+    taken[0].close()

@@ -17,9 +17,9 @@ import sys
 import time
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dis import get_instructions
-from functools import cache, partial, wraps
+from functools import cache, wraps
 from hashlib import sha256
 from importlib.util import find_spec
 from inspect import signature as signature_of
@@ -43,6 +43,7 @@ from numba.core.registry import cpu_target
 from numba.core.runtime import _nrt_python
 from numba.extending import intrinsic
 
+from klazy.base.files import lock_file
 from klazy.base.install import CACHE_REMEDY
 from klazy.base.parallel import map_threads
 from klazy.base.progress import show_progress
@@ -424,10 +425,8 @@ def compile_kernel(
     kernel = njit(**options, pipeline_class=_KernelCompiler)(function)
     if not config.DISABLE_JIT:
         with _collect_seldom(), _remember_operators(), ExitStack() as stack:
-            announce = partial(
-                stack.enter_context, show_progress(f"compiling {about}", is_notice=True)
-            )
-            kernel._cache = _KernelCache(name, announce)
+            notice = show_progress(f"compiling {about}", is_notice=True)
+            kernel._cache = _KernelCache(name, notice, stack)
             kernel.compile(signature)
         kernel.disable_compile()
     return kernel
@@ -545,18 +544,25 @@ class _KernelCache(caching.NullCache):
 
     Each kernel has one file for each kind of processor. The file begins with a digest of the rest, so a damaged one is noticed,
     compiled anew and replaced. Where nothing can be written, or others can write, a kernel lives as long as its process.
+
+    A missing kernel is announced by ``notice``, and its turn to be compiled ends with ``stack``.
     """
 
-    def __init__(self, name: str, announce: Callable[[], object]) -> None:
+    def __init__(self, name: str, notice: AbstractContextManager[Any], stack: ExitStack) -> None:
         self._name = name
-        self._announce = announce
+        self._notice = notice
+        self._stack = stack
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
-        """Return the kernel, or None if it is missing, not readable, or damaged: then say that it is compiled."""
+        """Return the kernel, or None if none is found that is sound, and it is for this process to compile it."""
         _name_runtime()
-        content = _read_kernel(self._name_file(sig))
+        file = self._name_file(sig)
+        content = _read_kernel(file)
         if content is None:
-            self._announce()
+            self._stack.enter_context(self._notice)
+            self._stack.enter_context(_take_turn(file))
+            content = _read_kernel(file)
+        if content is None:
             _load_without_blas()
             target_context.refresh()
             return None
@@ -584,6 +590,33 @@ class _KernelCache(caching.NullCache):
         kind = repr((sig, target, sys.implementation.cache_tag, numba_version))
         digest = sha256(kind.encode()).hexdigest()[:16]
         return f"kernel.{self._name}_{_FINGERPRINT:08x}-{digest}.nbc"
+
+
+@contextmanager
+def _take_turn(name: str) -> Iterator[None]:
+    """Wait while another process compiles the kernel of this file, which is then stored; others wait until the block ends.
+
+    Where files cannot be locked, and after LONGEST_TURN, there is no waiting.
+    """
+    lock = None
+    with suppress(OSError, RuntimeError):
+        path = make_cache_folder() / f"{name}.lock"
+        until = time.monotonic() + LONGEST_TURN
+        while lock is None and time.monotonic() < until:
+            try:
+                lock = lock_file(path, wait=False)
+            except BlockingIOError:
+                time.sleep(_GLANCE)
+    try:
+        yield
+    finally:
+        if lock is not None:
+            path.unlink(missing_ok=True)
+            lock.close()
+
+
+LONGEST_TURN = 60.0  # seconds; a process that takes longer has been stopped
+_GLANCE = 0.02  # seconds between two looks at a lock
 
 
 def _read_kernel(name: str) -> bytes | None:
@@ -759,12 +792,13 @@ def clear_kernels() -> int:
         with suppress(FileNotFoundError):  # another process was quicker
             file.unlink()
             removed += 1
-    for unfinished in cache_folder().glob(
-        f"{_KERNEL_FILES}.*.nbp"
-    ):  # A killed process leaves these behind.
+    # A killed process leaves these behind.
+    unfinished = [*cache_folder().glob(f"{_KERNEL_FILES}.*.nbp")]
+    unfinished += cache_folder().glob(f"{_KERNEL_FILES}.nbc.lock")
+    for file in unfinished:
         with suppress(OSError):
-            if time.time() - unfinished.stat().st_mtime > _ABANDONED:
-                unfinished.unlink()
+            if time.time() - file.stat().st_mtime > _ABANDONED:
+                file.unlink()
     return removed
 
 
