@@ -12,6 +12,9 @@ from hypothesis import HealthCheck, settings
 import klazy
 from klazy.kernels.codes import constant_dim
 
+# What `make docs` generates: scripts that would run when they are collected.
+collect_ignore = ["docs/api", "docs/gallery"]
+
 os.environ.setdefault(
     "NUMBA_ENABLE_CUDASIM", "1"
 )  # before Numba is loaded: runs on a GPU are tested without one
