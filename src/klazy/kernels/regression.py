@@ -190,11 +190,22 @@ def add_square(known, n, a, d):
     """Add the products of a feature of the round with all before it, summed over the coordinates."""
     row = beyond(find_matrix(known, d), a * REGRESSION_BANDS)
     features = beyond(find_slot(known, d, 0, n), d)
-    for b in range(own_column(), a + 1, COLUMNS):
-        added = 0.0
+    if COLUMNS > 1:
+        for b in range(own_column(), a + 1, COLUMNS):
+            added = 0.0
+            for i in range(d):
+                added += features[i * REGRESSION_BANDS + a] * features[i * REGRESSION_BANDS + b]
+            row[b] += added
+    else:  # in an order that vectorises
+        sums = local(REGRESSION_BANDS)
+        for b in range(REGRESSION_BANDS):
+            sums[b] = 0.0
         for i in range(d):
-            added += features[i * REGRESSION_BANDS + a] * features[i * REGRESSION_BANDS + b]
-        row[b] += added
+            feature = beyond(features, i * REGRESSION_BANDS)
+            for b in range(REGRESSION_BANDS):
+                sums[b] += feature[a] * feature[b]
+        for b in range(a + 1):
+            row[b] += sums[b]
 
 
 def copy_slots(known, n, d):
