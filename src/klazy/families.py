@@ -697,7 +697,9 @@ class Pinball(Family):
         spread : array
             Its standard deviation.
         """
-        mean, square = np.split(means, 2, axis=-1)
+        d = means.shape[-1] // 2
+        mean = means[..., :d]
+        square = means[..., d:]
         variance = square - mean**2
         return mean, np.sqrt(np.where(variance > LEAST_VARIANCE * square, variance, 0.0))
 

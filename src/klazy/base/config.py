@@ -136,6 +136,8 @@ class Config:
         return arguments
 
     def __eq__(self, other: Any) -> bool:
+        if other is self:
+            return True
         if type(other) is not type(self):
             return NotImplemented
         theirs = other._arguments()

@@ -206,6 +206,12 @@ class Leader(Learner[LeaderState]):
         """After which round each expert starts level, 0 for those that play from the first."""
         return np.array([expert.level_after for expert in self.experts])
 
+    @cached_property
+    def _takes_rows(self) -> tuple[bool, ...]:
+        """Which experts get the row of a round; the others get its slope where they stand."""
+        families = [expert.family for expert in self.experts]
+        return tuple(family is not None and family == self.family for family in families)
+
     def _shares(self, expert: Learner[Any]) -> bool:
         """Return True if the leader keeps what an expert knows of the rounds so far."""
         return expert.shared != "" and getattr(self, expert.shared) is not None
@@ -375,7 +381,7 @@ class Leader(Learner[LeaderState]):
         for i, (expert, state) in enumerate(zip(experts, leader.experts, strict=True)):
             row = g
             guess = next_hint
-            if expert.family is None or expert.family != self.family:
+            if not self._takes_rows[i]:
                 row = slopes[i]
                 guess = None if next_hint is None else self._slope(points[i], next_hint)
             if self._shares(expert):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -33,6 +33,8 @@ class Separable:
     @property
     def is_linear(self) -> bool:
         """Whether the objective is linear but for kinks."""
+        if isinstance(self.curvature, float):  # np.any would take most of the time.
+            return not self.power and self.curvature == 0.0
         return not self.power and not np.any(self.curvature)
 
     def select(self, part: slice) -> Separable:
@@ -51,13 +53,9 @@ class Separable:
             yield self._index(i, curvature)
 
     def _index(self, key: Any, curvature: float | Array) -> Separable:
-        parts = {
-            "x": self.x[key],
-            "g": self.g[key],
-            "rise": self.rise[key],
-            "fall": self.fall[key],
-        }
-        return replace(self, curvature=curvature, **parts)
+        x = self.x[key]
+        g = self.g[key]
+        return Separable(x, g, curvature, self.rise[key], self.fall[key], self.power)
 
     def respond(self, tilt: Array | float = 0.0, bend: float = 0.0) -> Array:
         """Find the minimiser of all coordinates with ``<tilt, u> + bend/2 |u|^2`` added, without a set."""
