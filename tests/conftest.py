@@ -1,7 +1,9 @@
 """Where tests keep agents, a file or a real PostgreSQL, and replays that are quick."""
 
 import tempfile
+from functools import partial
 
+import numpy as np
 import pytest
 
 from server import Pooler, Server
@@ -55,3 +57,27 @@ def few(monkeypatch):
     scoring = "klazy.studies.replay.scoring"
     monkeypatch.setattr(f"{scoring}.list_contenders", lambda study: chosen)
     monkeypatch.setattr(f"{scoring}.REPLAY_COUNTS", Counts(2, 2, 1))
+
+
+@pytest.fixture
+def by_step(monkeypatch):
+    """Learners as plain NumPy, and few candidates: kernels would take longer to compile than they save."""
+    import klazy as kl
+    from klazy.studies.contenders import Counts
+
+    monkeypatch.setattr("klazy.studies.replay.scoring.REPLAY_COUNTS", Counts(4, 2, 2))
+
+    def run(learner, costs, **options):
+        return kl.run(learner, costs, engine="step", **options)
+
+    def run_batch(learners, costs, movement):
+        paid = [run(learner, costs, movement=movement).totals for learner in learners]
+        hitting, switching = np.transpose(paid)
+        return kl.types.Batch(hitting, switching, np.zeros(0), np.zeros(0), "runs")
+
+    monkeypatch.setattr("klazy.studies.replay.scoring.run", run)
+    monkeypatch.setattr("klazy.studies.replay.scoring.run_batch", run_batch)
+    for module in ("scoring", "report"):
+        monkeypatch.setattr(
+            f"klazy.studies.replay.{module}.Agent", partial(kl.Agent, engine="step")
+        )

@@ -16,9 +16,8 @@ from klazy.live.agent import add_checksum
 from klazy.studies.contenders import REPLAY, TOLD, list_contenders
 from klazy.studies.replay.report import replay
 from served import run_service
-from test_replay import by_step, name_columns, rows_for
+from test_replay import name_columns, rows_for
 
-__all__ = ["by_step"]  # a fixture
 pytestmark = pytest.mark.xdist_group("creating")
 SIMPLEX = kl.Simplex(5)
 BOX = kl.Box(np.zeros(5), np.full(5, 3.0))

@@ -334,7 +334,9 @@ def split(folder, at):
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
-def test_a_live_agent_pays_what_the_replay_promised_also_after_a_restart(few, folder, variant):
+def test_a_live_agent_pays_what_the_replay_promised_also_after_a_restart(
+    by_step, few, folder, variant
+):
     """To the last digit: it is given the same forecasts."""
     if "--fill" in VARIANTS[variant]:
         drop_cells(folder)

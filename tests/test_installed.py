@@ -10,9 +10,9 @@ from klazy.base.checks import InvalidInput
 from klazy.studies.contenders import import_own
 from klazy.studies.replay.report import replay
 from test_arena import tiny
-from test_replay import by_step, rows_for
+from test_replay import rows_for
 
-__all__ = ["by_step", "tiny"]  # fixtures
+__all__ = ["tiny"]  # a fixture
 
 CODE = """
 import klazy as kl

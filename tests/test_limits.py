@@ -605,7 +605,9 @@ def test_a_replay_keeps_the_limits_of_a_file_and_its_agent_pays_the_same(
     options, tmp_path, request
 ):
     if options:
-        request.getfixturevalue("few")  # all of them play where there are no options
+        # All of them play, as kernels, where there are no options.
+        request.getfixturevalue("by_step")
+        request.getfixturevalue("few")
     frame = a_trace()
     outages(frame).write_csv(tmp_path / "limits.csv")
     total = options.get("total", options.get("upper", 1.0))

@@ -121,7 +121,10 @@ def test_kernel_and_step_agree_in_every_cell(domain, movement, family):
 @pytest.mark.parametrize("d", [*([1, 3] if JIT_OFF else []), 5, 9])
 def test_plans_agree_bit_for_bit(d):
     """In lanes, and beyond eight dimensions; the period of 40 rounds is one that only the plan looks for."""
-    rounds = 140 if JIT_OFF else 700
+    # In five dimensions there are enough for all that plans look for.
+    rounds = 700 if d == 5 else 200
+    if JIT_OFF:
+        rounds = 140
     rng = np.random.default_rng(3)
     waves = np.sin(2.0 * np.pi * np.arange(rounds)[:, None] / 40.0 + np.arange(d))
     rows = rng.poisson(20.0 * np.exp(0.5 * waves)).astype(float)
