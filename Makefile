@@ -166,6 +166,7 @@ bench: .venv/ready
 	$(BIN)/python benchmarks/start.py --write docs/benchmarks.md
 	$(BIN)/python benchmarks/levels.py --write docs/benchmarks.md
 	$(BIN)/python benchmarks/serve.py --write docs/benchmarks.md
+	$(BIN)/python benchmarks/aims.py --write docs/benchmarks.md
 
 ensembles: .venv/ready
 	$(BIN)/python benchmarks/ensembles.py --write docs/ensembles.md

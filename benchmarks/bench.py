@@ -22,6 +22,7 @@ from unittest import mock
 
 import numpy as np
 
+import aims
 import klazy as kl
 from durable import fleets, opening, updates
 from klazy.studies.results import ResultStore
@@ -549,6 +550,7 @@ def table() -> str:
             "How fast klazy is beside plain C, and what its parts cost.",
             "Printed by `make bench`. Every number but the start-up times and the memory is a ratio measured in one run.",
             f"Machine: {machine()}, NumPy {np.__version__}.",
+            aims.HEADING,  # benchmarks/aims.py writes that section, after all others.
             "## Whole sequences against plain C",
             'Time of `run(KLazyGD(domain, Sqrt(60), k=k), g, record="totals")` over that of `benchmarks/plain.c`, a plain loop '
             "of the same algorithm with the dimension as a constant, compiled by gcc at -O3 -march=native; below 1 klazy is "

@@ -1,5 +1,6 @@
 """README and docs: every code block runs, every number has its source, the command and the algorithms are all there."""
 
+import importlib
 import inspect
 import os
 import re
@@ -177,6 +178,13 @@ def test_what_is_said_of_the_picture_is_what_it_shows(page):
         f"moves in {moves} and pays {calm}: **{less} less**. The best possible total was {best}"
         in told
     )
+
+
+def test_the_aims_of_speed_are_gathered_from_the_sections_of_their_page(monkeypatch):
+    monkeypatch.syspath_prepend(ROOT / "benchmarks")
+    aims = importlib.import_module("aims")
+    page = aims.PAGE.read_text(encoding="utf-8")
+    assert aims.read_section(page, "Aims").strip() == aims.make(ROOT, ROOT).strip()
 
 
 def test_the_gains_are_those_of_the_reproduction_and_the_studies():
