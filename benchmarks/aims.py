@@ -37,10 +37,8 @@ AIMS = [
     Aim(FIRST, ("first `kl.run` of auto",), "CPU-s", 0, 3, "first run of `auto`"),
     Aim(FIRST, ("first `Agent",), "CPU-s", 0, 3, "first round of an agent of `auto`"),
     Aim(FIRST, ("first `klazy replay`",), "CPU-s", 0, 6, "first replay"),
-    Aim(
-        FIRST, ("first `kl", "first `Ag"), "with kernels", 0, 0.35, "the first five, with kernels"
-    ),
-    Aim(FIRST, ("first `klazy replay`",), "with kernels", 0, 0.8, "first replay, with kernels"),
+    Aim(FIRST, ("first `kl.", "first `Ag"), "with kernels", 0, 0.35, "first five, with kernels"),
+    Aim(FIRST, ("first `klazy replay`",), "with kernels", 0, 0.8, "replay, with kernels"),
     Aim(GPU, ("auto, l2 ball | 155",), "times", 100, ANY, "`auto` on a GPU, l2 ball"),
     Aim(GPU, ("auto, simplex | 155",), "times", 100, ANY, "`auto` on a GPU, simplex"),
     Aim(GPU, ("k-lazyGD, sqrt sigma, l2",), RATE, 1.5e11, ANY, "k-lazyGD on a GPU, l2 ball"),
