@@ -63,6 +63,7 @@ nb_execution_timeout = 120
 autodoc_member_order = "bysource"
 autodoc_inherit_docstrings = False  # a step is explained once, where it is required
 autodoc_typehints = "none"
+autodoc_use_type_comments = False  # klazy has none, and looking for them parses every function
 numpydoc_show_class_members = False
 numpydoc_validation_checks = CHECKS
 numpydoc_validation_exclude = {rf"^{re.escape(name)}$" for name in EXEMPT}

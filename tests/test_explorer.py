@@ -189,7 +189,7 @@ class TestLearners:
                 learners = numbered(domain, sigma, k) | (plain(domain, sigma) if k == 1 else {})
                 named = {f"{rule},{word}": learner for rule, learner in learners.items()}
                 assert (
-                    differing(page, name, named, steps_of_all_sizes(seed, 160, domain.dim), 0.7)
+                    differing(page, name, named, steps_of_all_sizes(seed, 100, domain.dim), 0.7)
                     == []
                 )
 

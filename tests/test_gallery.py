@@ -16,6 +16,7 @@ from matplotlib.figure import Figure
 from matplotlib.image import imread
 
 import klazy
+from klazy.show.style import make_png
 
 ROOT = Path(__file__).parents[1]
 FOLDER = ROOT / "examples" / "gallery"
@@ -96,9 +97,7 @@ def test_every_script_leaves_figures_that_can_be_drawn(path):
     }
     assert figures
     for name, figure in figures.items():
-        file = io.BytesIO()
-        figure.savefig(file, format="png", dpi=50)
-        assert len(file.getvalue()) > 2000, name
+        assert len(make_png(figure)) > 2000, name
         assert figure.axes
         assert all(ax.has_data() for ax in figure.axes), name
 

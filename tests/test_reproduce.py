@@ -18,6 +18,7 @@ import pytest
 from command import call_klazy
 from klazy.base.checks import InvalidInput
 from klazy.base.files import lock_file
+from klazy.show.style import make_pdf, make_png
 from klazy.studies import results
 from klazy.studies.paper import EXPERIMENTS, PRESETS, report, section
 from klazy.studies.paper.claims import CLAIMS
@@ -46,6 +47,25 @@ from looks import look_at, watch
 
 QUICK = PaperSettings(quick=True, seeds=3)
 FEW = ["example-i", "worst-case", "geometry"]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def one_of_each_form():
+    """Draw the first figure as PNG and as PDF, which stand for those of all others: they take as long as all else."""
+    drawn = {}
+
+    def draw_once(form, draw):
+        def give_first(figure):
+            if form not in drawn:
+                drawn[form] = draw(figure)
+            return drawn[form]
+
+        return give_first
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(section, "make_png", draw_once("png", make_png))
+        patched.setattr(section, "make_pdf", draw_once("pdf", make_pdf))
+        yield
 
 
 @pytest.fixture(scope="module")
@@ -316,11 +336,13 @@ class TestStore:
         assert len(load_sections(jobs)) == len(jobs)
 
     def test_a_killed_run_leaves_finished_parts_intact(self, tmp_path):
+        names = ["example-i", "stochastic", "worst-case"]
         command = [
             sys.executable,
             "-m",
             "klazy",
             "reproduce",
+            *names,
             "--quick",
             "--jobs",
             "1",
@@ -334,7 +356,7 @@ class TestStore:
             while not list(tmp_path.glob("store/*.parquet")) and time.monotonic() < deadline:
                 time.sleep(0.05)
             running.send_signal(signal.SIGKILL)
-        jobs = list_jobs([], PRESETS, PaperSettings(quick=True), tmp_path)
+        jobs = list_jobs(names, PRESETS, PaperSettings(quick=True), tmp_path)
         finished = load_sections(jobs)
         assert 0 < len(finished) < len(jobs)
         for stored in finished.values():
@@ -396,10 +418,17 @@ class TestCommand:
 
     def test_json_with_out_prints_the_same_and_keeps_the_figures(self, tmp_path):
         ran = call_klazy(
-            "reproduce", "worst-case", "--preset", "authors", "--json", "--out", tmp_path / "here"
+            "reproduce",
+            "worst-case",
+            "--quick",
+            "--preset",
+            "authors",
+            "--json",
+            "--out",
+            tmp_path / "here",
         )
         assert json.loads(ran.stdout) == group_results(
-            "authors", compute_results(["worst-case"], "authors", PaperSettings())
+            "authors", compute_results(["worst-case"], "authors", PaperSettings(quick=True))
         )
         assert (tmp_path / "here" / "authors" / "worst-case" / "total-regret.svg").exists()
 
@@ -501,8 +530,7 @@ class TestCommand:
         assert {claim["comes out in"] for claim in report.check_claims(rows)} == {"not in paper"}
 
     def test_list_names_every_part(self):
-        command = [sys.executable, "-m", "klazy", "list"]
-        listed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+        listed = call_klazy("list").stdout
         assert all(
             re.search(rf"^{name} +{part.kind} ", listed, re.MULTILINE)
             for name, part in PARTS.items()

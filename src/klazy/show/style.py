@@ -202,9 +202,17 @@ def make_png(figure: "Figure") -> bytes:
 
 
 def make_pdf(figure: "Figure") -> bytes:
-    """Return a figure as PDF; the same figure gives the same bytes on any day."""
+    """Return a figure as PDF, its letters as TrueType; the same figure gives the same bytes on any day."""
+    import matplotlib
+    from matplotlib.backends.backend_pdf import FigureCanvasPdf
+
+    dpi = figure.dpi
     file = BytesIO()
-    figure.savefig(file, format="pdf", metadata={"CreationDate": None})
+    # savefig would draw the figure twice.
+    with matplotlib.rc_context({"pdf.fonttype": 42}):
+        FigureCanvasPdf(figure).print_pdf(file, metadata={"CreationDate": None})
+    # print_pdf sets its own dpi.
+    figure.dpi = dpi
     return file.getvalue()
 
 
