@@ -48,15 +48,26 @@ def place(request, file):
 
 
 @pytest.fixture
-def few(monkeypatch):
-    """Few contenders, which play as NumPy."""
-    from klazy.studies.contenders import REPLAY, Counts, list_contenders
+def only(monkeypatch):
+    """Choose the contenders of replays that play: those that a report needs, and those that a test names."""
+    from klazy.studies.contenders import REPLAY, list_contenders
 
-    names = {"fixed", "GD", "k-lazyGD", "auto", "forecast"}
-    chosen = [contender for contender in list_contenders(REPLAY) if contender.name in names]
-    scoring = "klazy.studies.replay.scoring"
-    monkeypatch.setattr(f"{scoring}.list_contenders", lambda study: chosen)
-    monkeypatch.setattr(f"{scoring}.REPLAY_COUNTS", Counts(2, 2, 1))
+    def choose(*names):
+        names = {"fixed", "GD", "k-lazyGD", *names}
+        chosen = [each for each in list_contenders(REPLAY) if each.name in names]
+        assert {each.name for each in chosen} == names
+        monkeypatch.setattr("klazy.studies.replay.scoring.list_contenders", lambda study: chosen)
+
+    return choose
+
+
+@pytest.fixture
+def few(only, monkeypatch):
+    """Few contenders with few candidates."""
+    from klazy.studies.contenders import Counts
+
+    only("auto", "forecast")
+    monkeypatch.setattr("klazy.studies.replay.scoring.REPLAY_COUNTS", Counts(2, 2, 1))
 
 
 @pytest.fixture

@@ -267,6 +267,15 @@ RAMPED = [
     (kl.CappedSimplex(3, 1.0, 0.7), kl.L1Movement(0.2), True),
 ]
 RAMPS = [(0.1, 0.2), (None, 0.15), ([0.1, 0.2, 0.3], None)]
+# A set, a movement and limits of falling and rising.
+LED = [
+    (BOX, kl.L1Movement(0.3), (None, None)),
+    (BOX, kl.L1Movement(0.3), (0.1, 0.3)),
+    (BALL, kl.L2Movement(0.5), (None, None)),
+    (SIMPLEX, kl.TVMovement(0.0), (None, None)),
+    (BALL, kl.contrib.SquaredMovement(0.7), (None, None)),
+    (BALL, kl.contrib.ImpactMovement(0.4, scale=[0.1, 1.0, 2.0]), (None, None)),
+]
 
 
 class TestAgainstAConicSolver:
@@ -314,21 +323,13 @@ class TestAgainstAConicSolver:
         assert (steps <= up + 1e-12).all()
         assert (steps >= -down - 1e-12).all()
 
-    @pytest.mark.parametrize("name", ["LinearCosts", "QuadraticCosts", "PinballCosts"])
-    @pytest.mark.parametrize("stands", [True, False])
     @pytest.mark.parametrize(
-        ("domain", "movement", "ramp"),
-        [
-            (BOX, kl.L1Movement(0.3), (None, None)),
-            (BOX, kl.L1Movement(0.3), (0.1, 0.3)),
-            (BALL, kl.L2Movement(0.5), (None, None)),
-            (SIMPLEX, kl.TVMovement(0.0), (None, None)),
-            (BALL, kl.contrib.SquaredMovement(0.7), (None, None)),
-            (BALL, kl.contrib.ImpactMovement(0.4, scale=[0.1, 1.0, 2.0]), (None, None)),
-        ],
+        ("game", "stands", "name"),
+        cover_pairs(LED, [True, False], ["LinearCosts", "QuadraticCosts", "PinballCosts"]),
         ids=str,
     )
-    def test_a_lead_time(self, domain, movement, ramp, stands, name):
+    def test_a_lead_time(self, game, stands, name):
+        domain, movement, ramp = game
         costs = costs_of(name, T, 3, 7)
         x0 = domain.start if stands else None
         given = None if ramp == (None, None) else ramp

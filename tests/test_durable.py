@@ -281,14 +281,17 @@ with nursery.open_step({str(file)!r}, sync="batch") as agent:
 
     def test_many_agents_share_a_file(self, file):
         learners = [kl.GD(kl.L2Ball(2, radius=1.0 + i), 1.0) for i in range(12)]
-        agents = [kl.Agent.open(file, learner, name=f"{i}") for i, learner in enumerate(learners)]
+        agents = [
+            kl.Agent.open(file, learner, name=f"{i}", engine="step")
+            for i, learner in enumerate(learners)
+        ]
         for t in range(3):
             for agent in agents:
                 agent.update(GRADIENTS[t])
         for agent in agents:
             agent.close()
         for i, learner in enumerate(learners):
-            straight = kl.Agent(learner)
+            straight = kl.Agent(learner, engine="step")
             for t in range(3):
                 straight.update(GRADIENTS[t])
             with kl.Agent.open(file, name=f"{i}") as agent:
@@ -747,10 +750,10 @@ class TestOpening:
             kl.KLazyGD(kl.Simplex(3), 2.0, k=4),
             np.random.default_rng(0).normal(size=(9, 3)),
         )
-        trained = kl.Agent(learner)
+        trained = kl.Agent(learner, engine="step")
         for row in g[:5]:
             trained.update(row)
-        with kl.Agent.open(place, learner, state=trained.state) as agent:
+        with kl.Agent.open(place, learner, state=trained.state, engine="step") as agent:
             assert agent.t == 6
             for row in g[5:]:
                 assert np.array_equal(agent.update(row), trained.update(row))
@@ -826,7 +829,7 @@ class TestHistory:
     def test_an_agent_in_memory_has_none(self):
         message = r'history needs an agent with a store. Open it with Agent.open\("decisions.db", learner\).'
         with pytest.raises(ValueError, match=message):
-            kl.Agent(LEARNER).history()
+            kl.Agent(LEARNER, engine="step").history()
 
     def test_any_sqlite_reads_the_views(self, file):
         learner = kl.MemoryGD(kl.L2Ball(4, radius=1e9), 1e-6, memory=kl.memories.Decay(4.0))

@@ -1,5 +1,7 @@
 """The paper's experiments: their check values to the printed digits, and its claims in both presets."""
 
+from functools import cache
+
 import numpy as np
 import pytest
 
@@ -23,11 +25,17 @@ CHECKED = {  # (switching, dynamic regret, total regret), None where no value is
 }
 
 
+@cache
+def sum_up_experiment(name, preset):
+    """Play an experiment once for all of its check values."""
+    return play_experiment(make_experiment(name, preset)).sum_up()
+
+
 @pytest.mark.parametrize(
     ("preset", "name", "label"), CHECKED, ids=[" ".join(key) for key in CHECKED]
 )
 def test_check_values(preset, name, label):
-    row = play_experiment(make_experiment(name, preset)).sum_up()[label]
+    row = sum_up_experiment(name, preset)[label]
     for key, wanted in zip(
         ("switching", "dynamic_regret", "total_regret"), CHECKED[preset, name, label], strict=True
     ):
@@ -70,7 +78,7 @@ class TestClaims:
 @pytest.mark.parametrize("preset", PRESETS)
 @pytest.mark.parametrize("name", EXPERIMENTS)
 def test_every_experiment_runs_small_and_adds_up(name, preset):
-    outcome = play_experiment(make_experiment(name, preset, shorter=20))
+    outcome = play_experiment(make_experiment(name, preset, shorter=50))
     scenario = outcome.experiment.scenario
     assert scenario.domain.contains(np.asarray(scenario.comparator))
     for label, row in outcome.sum_up().items():

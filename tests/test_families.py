@@ -84,10 +84,8 @@ def test_comparators_lie_between_what_sequences_pay_and_what_none_can_pay_less_t
         assert ahead.totals.cost >= least - 1e-9
 
 
-# Hinge has kernels of its own, which take long to compile.
-@pytest.mark.parametrize(
-    "family", [Cubic(), pytest.param(kl.contrib.Hinge(), marks=pytest.mark.long)], ids=repr
-)
+@pytest.mark.parametrize("family", [Cubic(), kl.contrib.Hinge()], ids=repr)
+@pytest.mark.usefixtures("few", "by_step")
 def test_a_replay_scores_what_the_rows_cost_and_its_agent_pays_it(family):
     """For the others tests/test_replay.py has this."""
     rows = rows_of(family, 3, 44, 5) / 10.0
@@ -124,8 +122,11 @@ def test_a_replay_refuses_rows_that_have_more_than_a_number_per_coordinate():
         )
 
 
-def test_a_replay_of_rewards_plays_learners_that_are_told_gradients_and_its_agent_takes_rewards():
+def test_a_replay_of_rewards_plays_learners_that_are_told_gradients_and_its_agent_takes_rewards(
+    only,
+):
     """So all of them are compiled, and an agent is."""
+    only("moving average")
     rows = rows_of(kl.Rewards(), 3, 44, 5)
     found = kl.replay(rows, domain=SHARED, costs="rewards", movement=PRICE, train=0.5)
     agent = found.agent("moving average")

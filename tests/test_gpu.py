@@ -7,6 +7,7 @@ import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from threading import Barrier, get_ident
@@ -21,9 +22,11 @@ from klazy.base.checks import InvalidInput
 from klazy.base.install import advise_install
 from klazy.game import device
 from klazy.game.batch import run_batch
+from klazy.game.run import run_many
 from klazy.kernels.codes import SEASON_PERIOD
 from klazy.kernels.rules import RULES
 from klazy.studies.sweep.frame import CURVES
+from simulator import stop_polling
 from swept import MANY, served
 
 AGREE = 1e-12  # of the sum of what is added up; the two engines add in another order
@@ -60,6 +63,7 @@ pytestmark = pytest.mark.skipif(
     os.environ.get("NUMBA_ENABLE_CUDASIM") != "1",
     reason="these tests are for Numba's CUDA simulator",
 )
+stop_polling()
 
 
 def family(domain, turn):
@@ -402,7 +406,8 @@ def test_what_is_not_finite_is_said_as_on_a_cpu():
     ],
     ids=["dimension", "costs", "kernel", "window", "expert"],
 )
-def test_what_a_gpu_does_not_play_is_refused_by_name(learner, costs, said):
+def test_what_a_gpu_does_not_play_is_refused_by_name(learner, costs, said, monkeypatch):
+    monkeypatch.setattr("klazy.game.batch.run_many", partial(run_many, engine="step"))
     with pytest.raises(InvalidInput, match=re.escape(f"A GPU cannot play {said}")):
         run_batch([learner], costs, device="cuda")
     batch = run_batch([learner], costs, device="auto")
@@ -531,6 +536,8 @@ def test_a_sweep_on_gpus_that_is_killed_goes_on(tmp_path):
     (left,) = served(
         """
 from klazy.studies.sweep import player
+from simulator import stop_polling
+stop_polling()
 player.TOGETHER = 1
 pid = os.fork()
 if pid == 0:

@@ -254,7 +254,7 @@ def test_maler_keeps_the_bound_of_every_kind(name, seed, T):
 @pytest.mark.parametrize("name", ["square", "logistic", "growth"])
 def test_newton_keeps_its_bound_moving_included(name, seed):
     kind = KINDS[name]
-    for T in (40, 400):
+    for T in (40, 200):
         learner = OnlineNewton(BALL, newton_gamma(kind.alpha, kind.G, D))
         regret, x = play(learner, kind, T, seed)
         moved = np.linalg.norm(np.diff(x, axis=0), axis=1).sum()

@@ -349,7 +349,7 @@ def test_columns_may_have_numbers_for_names(prices):
 
 
 def test_who_is_ruined_by_fees_stays_so(prices):
-    found = backtest(prices=prices, learners={}, fee=1e6)
+    found = backtest(prices=prices.iloc[:170], learners={}, fee=1e6)
     assert found.summary["1/N daily"]["wealth"] == 0.0
     assert not any(np.isnan(row["low"]) for row in found.summary.values())
     assert "the best way found reaches 0." in repr(found)
@@ -406,6 +406,7 @@ def test_what_has_ended_is_paid_out_for_nothing():
 
 
 def test_impact_is_charged_on_top(prices):
+    prices = prices.iloc[:170]
     plain = backtest(prices=prices, learners={}).account
     found = backtest(prices=prices, learners={}, impact=ImpactMovement(0.1)).account
     x = plain.weights[0, 0, :-1]
@@ -416,7 +417,13 @@ def test_impact_is_charged_on_top(prices):
     assert with_fee.paid[0, 0] - plain.paid[0, 0] == pytest.approx(6 * 5e-4, rel=0.01)
 
 
-def test_everyone_of_the_literature_plays_and_the_result_shows_itself(prices):
+def test_everyone_of_the_literature_plays_and_the_result_shows_itself(prices, monkeypatch):
+    """By step: kernels would take longer to compile than they save."""
+
+    def run_by_step(learner, costs, movement, engine):
+        return kl.run(learner, costs, movement=movement, engine="step")
+
+    monkeypatch.setattr("klazy.studies.portfolio.run", run_by_step)
     found = backtest(prices=prices.iloc[:100], cap=0.5, cash=0.02)
     assert {"auto", "exponentiated gradient", "online Newton step", "OLMAR"} <= set(found.names)
     text = repr(found)

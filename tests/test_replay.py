@@ -564,19 +564,6 @@ def everyone(of, rows) -> list[Any]:
 
 
 @pytest.fixture
-def only(monkeypatch):
-    """Choose the contenders that play: those that a report needs, and those that a test names."""
-
-    def choose(*names):
-        names = {"fixed", "GD", "k-lazyGD", *names}
-        chosen = [each for each in list_contenders(REPLAY) if each.name in names]
-        assert {each.name for each in chosen} == names
-        monkeypatch.setattr("klazy.studies.replay.scoring.list_contenders", lambda study: chosen)
-
-    return choose
-
-
-@pytest.fixture
 def few(only):
     """A few contenders: those with forecasts, and those that a report needs."""
     only("auto", "forecast", "advice", "auto with advice")

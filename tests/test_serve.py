@@ -691,11 +691,11 @@ def test_a_refused_round_is_a_problem_and_changes_nothing(agent, served, case):
 def test_a_service_takes_what_is_told_about_the_next_round(served):
     """A guess of the next gradient, or a forecast of the row that the next decision meets; each by its own name."""
     learner = kl.MemoryGD(kl.Simplex(2), 2.0, memory=kl.memories.Full())
-    options: dict[str, Any] = {"costs": kl.Linear(), "columns": ["eu", "us"]}
+    options: dict[str, Any] = {"costs": kl.Linear(), "columns": ["eu", "us"], "engine": "step"}
     client = served.client()
-    told = client.agent("told", learner)
+    told = client.agent("told", learner, engine="step")
     rows = client.agent("told rows", learner, **options)
-    own, own_rows = kl.Agent(learner), kl.Agent(learner, **options)
+    own, own_rows = kl.Agent(learner, engine="step"), kl.Agent(learner, **options)
     g, guess = [1.0, 0.0], [0.0, 3.0]
     row, forecast = {"eu": 1.0, "us": 0.0}, {"eu": 0.0, "us": 3.0}
     x = own.update(g, next_hint=guess)

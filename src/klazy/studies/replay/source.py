@@ -188,11 +188,19 @@ def read_stamps(cells: pl.Series) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     Returns the kind of each, its time on the local clock, and its time in UTC. Dates are in microseconds.
     """
     numbers = walls = offsets = pl.repeat(None, len(cells), dtype=pl.Int64, eager=True)
+    is_dated = cells.dtype in (pl.Date, pl.Datetime)
     if cells.dtype == pl.String:
         cells = cells.str.strip_chars()
         numbers = cells.cast(pl.Int64, strict=False)
         if numbers.null_count():
             numbers = cells.cast(pl.Float64, strict=False)
+    elif not is_dated and (cells.dtype.is_numeric() or cells.dtype.is_temporal()):
+        numbers = cells.to_physical()
+    is_number = numbers.is_finite().fill_null(False).to_numpy()
+    if is_number.all():
+        times = numbers.to_numpy()
+        return np.full(len(cells), NUMERIC), times, times
+    if cells.dtype == pl.String:
         # Offsets from UTC, such as Z, +02 or -03:30, in microseconds.
         digits = cells.str.extract(ZONE, 2).str.replace("Z", "+00").str.replace(":", "")
         hours = digits.str.slice(0, 3).cast(int, strict=False)
@@ -205,21 +213,15 @@ def read_stamps(cells: pl.Series) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
             plain.str.to_datetime(form, time_unit="us", strict=False) for form in DATE_FORMATS
         ]
         walls = pl.select(pl.coalesce(dates)).to_series().dt.epoch("us")
-    elif cells.dtype in (pl.Date, pl.Datetime):
+    elif is_dated:
         instants = cells.cast(pl.Datetime("us")).dt.epoch("us")
         walls = instants
         if getattr(cells.dtype, "time_zone", None) is not None:
             walls = cells.dt.replace_time_zone(None).dt.epoch("us")
             offsets = walls - instants
-    elif cells.dtype.is_numeric() or cells.dtype.is_temporal():
-        numbers = cells.to_physical()
-    is_number = numbers.is_finite().fill_null(False).to_numpy()
     is_date = walls.is_not_null().to_numpy()
     is_zoned = is_date & offsets.is_not_null().to_numpy()
     kinds = np.select([is_number, is_zoned, is_date], [NUMERIC, ZONED, NAIVE], -1)
-    if is_number.all():
-        times = numbers.to_numpy()
-        return kinds, times, times
     times = walls.fill_null(0).to_numpy()
     return kinds, times, times - offsets.fill_null(0).to_numpy()
 
@@ -614,7 +616,8 @@ def _find_time_column(table: Table, wanted: str | None) -> str | None:
     if wanted is not None or usual:
         return wanted or usual[0]
     first = table.frame.head(1).collect()
-    return next((cells.name for cells in first if (read_stamps(cells)[0] > NUMERIC).any()), None)
+    filled = (cells for cells in first if cells.null_count() < len(cells))
+    return next((cells.name for cells in filled if (read_stamps(cells)[0] > NUMERIC).any()), None)
 
 
 def _choose_columns(
