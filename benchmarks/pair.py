@@ -265,8 +265,9 @@ def register_ensembles() -> None:
         for name in FOUR:
             make = functools.partial(make_run, name=name, d=5, learn=learn, rounds=rounds)
             register(f"ensemble, {label}, {name}, d=5", make)
-    make = functools.partial(make_run, name="simplex", d=50, learn=mix_alone, rounds=2000)
-    register("ensemble, auto, simplex, d=50", make)
+    for d, rounds in ((8, 10_000), (50, 2000), (1000, 200)):
+        make = functools.partial(make_run, name="simplex", d=d, learn=mix_alone, rounds=rounds)
+        register(f"ensemble, auto, simplex, d={d}", make)
 
 
 def register_agents() -> None:

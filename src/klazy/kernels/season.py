@@ -12,7 +12,7 @@ from klazy.kernels.lane import beyond, called, local, own_place, wait
 from klazy.kernels.rules import AHEAD, FALL, PERIODS, PLAN, RISE
 from klazy.kernels.slots import DEPTH, IS_LONG, OUTLOOK, THREADS, WIDTH, D, limit
 
-# Up to this dimension loops over lags vectorise well, beyond it loops over coordinates.
+# Of seven and eight coordinates as constants, loops over lags would gather what loops over coordinates find together.
 NARROW = 6
 ALONG_ROOM = SEASON_PLACES + 1  # projections of the sums at all lags, and at one more
 
@@ -80,10 +80,9 @@ def observe_season(season, rows, g, apart, dim):
         if given == 0:
             for i in range(d):
                 mean[i] += pace * ((now[i] - before[i]) - mean[i])
-    if given == 0 and 0 < D <= NARROW and THREADS == 1:
-        correlate_narrow(
-            covariances, ring, find_place(n - 1, lap, rows), rows, n, apart, product, offset
-        )
+    if given == 0 and D <= NARROW and THREADS == 1:
+        place = find_place(n - 1, lap, rows)
+        correlate(covariances, ring, place, rows, n, apart, product, offset, d)
     elif given == 0:
         for lag in range(own_place(), min(codes.SEASON_LAGS, n - 1) + 1, THREADS):
             if THREADS > 1 and lag > 0:  # A single thread has it from the lag before.
@@ -107,24 +106,24 @@ def observe_season(season, rows, g, apart, dim):
         wait()
 
 
-def correlate_narrow(covariances, ring, place, rows, n, apart, product, offset):
-    """Update the covariances of all lags in few dimensions; ``place`` is the row of the round before."""
+def correlate(covariances, ring, place, rows, n, apart, product, offset, d):
+    """Update the covariances of all lags by one thread; ``place`` is the row of the round before."""
     lags = min(codes.SEASON_LAGS, n - 1) + 1
     pace = 1.0 / min(n, codes.SEASON_MEMORY)
     along = local(ALONG_ROOM)
     along[0] = product
     straight = min(lags, place + 1)
-    project_back(ring, place, 0, straight, apart, along)
-    project_back(ring, place + rows, straight, lags, apart, along)
+    project_back(ring, place, 0, straight, apart, along, d)
+    project_back(ring, place + rows, straight, lags, apart, along, d)
     for lag in range(lags):
         change = along[lag] - along[lag + 1] - offset
         covariances[lag] = (1.0 - pace) * covariances[lag] + pace * change
 
 
-def project_back(ring, place, first, end, apart, along):
-    """Project the sums of some lags, whose rows are next to each other, so that the loop over them vectorises."""
+def project_back(ring, place, first, end, apart, along, d):
+    """Project the sums of some lags, whose rows are next to each other, so that in few dimensions the loop vectorises."""
     for lag in range(first, end):
-        along[lag + 1] = project(beyond(ring, (place - lag) * (DEPTH * D)), apart, D)
+        along[lag + 1] = project(beyond(ring, (place - lag) * (DEPTH * d)), apart, d)
 
 
 def project(sums, apart, d):
