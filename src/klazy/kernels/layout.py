@@ -47,6 +47,8 @@ def find_missing_part(learner: Any, *parts: Any) -> str | None:
         for part in parts:
             if not getattr(part, "is_steady", True):
                 return f"{type(learner).__name__} with prices that change by round"
+    if "_layout" in vars(learner):  # It has been compiled before, all hundred experts of it.
+        return _find_unknown(parts)
     return _find_missing(learner, rule, parts)
 
 
@@ -75,7 +77,12 @@ def _find_missing(learner: Any, rule: str, parts: tuple[Any, ...]) -> str | None
         needed.extend(
             getattr(learner, name) for name in ("sigma", "memory") if name in vars(learner)
         )
-    for part in needed:
+    return _find_unknown(needed)
+
+
+def _find_unknown(parts: Sequence[Any]) -> str | None:
+    """Return the name of the first part without a code, or None."""
+    for part in parts:
         if codes.code_of(part) is None:
             return type(getattr(part, "family", None) or part).__name__
     return None
