@@ -52,8 +52,8 @@ def highest(v, d):
 def least_entry(v, d):
     """Return the least entry of a vector."""
     least = load(v, 0)
-    # Registers of entries 1 to 8 would wait until those of 0 to 7 and of 8 to 15 are stored.
-    for i in range(d):
+    # In a loop, registers of entries 1 to 8 would wait until those of 0 to 7 and of 8 to 15 are stored.
+    for i in range(min(D, 1), d):
         least = smaller_number(load(v, i), least)
     return least
 
