@@ -71,12 +71,12 @@ def _lock_by_range(file: Any, wait: bool) -> None:
         except OSError as held:
             if not wait:
                 raise BlockingIOError(*held.args) from held
-            time.sleep(_GLANCE)
+            time.sleep(GLANCE)
     file.seek(0)
 
 
 _LOCKED_BYTE = 1 << 40
-_GLANCE = 0.05  # seconds between two attempts to lock
+GLANCE = 0.05  # seconds between two attempts to lock a file
 _LOCKED: WeakSet[Any] = WeakSet()
 
 

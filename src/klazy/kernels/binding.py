@@ -43,7 +43,7 @@ from numba.core.registry import cpu_target
 from numba.core.runtime import _nrt_python
 from numba.extending import intrinsic
 
-from klazy.base.files import lock_file
+from klazy.base.files import GLANCE, lock_file
 from klazy.base.install import CACHE_REMEDY
 from klazy.base.parallel import map_threads
 from klazy.base.progress import show_progress
@@ -606,7 +606,7 @@ def _take_turn(name: str) -> Iterator[None]:
             try:
                 lock = lock_file(path, wait=False)
             except BlockingIOError:
-                time.sleep(_GLANCE)
+                time.sleep(GLANCE)
     try:
         yield
     finally:
@@ -616,7 +616,6 @@ def _take_turn(name: str) -> Iterator[None]:
 
 
 LONGEST_TURN = 60.0  # seconds; a process that takes longer has been stopped
-_GLANCE = 0.02  # seconds between two looks at a lock
 
 
 def _read_kernel(name: str) -> bytes | None:

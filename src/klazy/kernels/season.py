@@ -82,7 +82,7 @@ def observe_season(season, rows, g, apart, dim):
                 mean[i] += pace * ((now[i] - before[i]) - mean[i])
     if given == 0 and D <= NARROW and THREADS == 1:
         place = find_place(n - 1, lap, rows)
-        correlate(covariances, ring, place, rows, n, apart, product, offset, d)
+        correlate_lags(covariances, ring, place, rows, n, apart, product, offset, d)
     elif given == 0:
         for lag in range(own_place(), min(codes.SEASON_LAGS, n - 1) + 1, THREADS):
             if THREADS > 1 and lag > 0:  # A single thread has it from the lag before.
@@ -106,7 +106,7 @@ def observe_season(season, rows, g, apart, dim):
         wait()
 
 
-def correlate(covariances, ring, place, rows, n, apart, product, offset, d):
+def correlate_lags(covariances, ring, place, rows, n, apart, product, offset, d):
     """Update the covariances of all lags by one thread; ``place`` is the row of the round before."""
     lags = min(codes.SEASON_LAGS, n - 1) + 1
     pace = 1.0 / min(n, codes.SEASON_MEMORY)
